@@ -40,23 +40,31 @@ def client_json(content: bytes, path: Path) -> dict[str, Any]:
         document = json.loads(plain_json(written) or "{}")
     except (ValueError, RecursionError) as error:  # text that is no UTF-8 among them
         raise DataError(f"{path}: must hold one JSON object, and does not: {error}. Mend it.") from None
-    return document if isinstance(document, dict) else {}
+    return _as_object(document)
 
 
-def _table(document: Mapping[str, Any], folder: str) -> dict[str, Any]:
+def _as_object(written: Any) -> dict[str, Any]:
+    """What stands somewhere in a file, if it is an object; else an empty one."""
+    return written if isinstance(written, dict) else {}
+
+
+def _written_servers(document: Mapping[str, Any], folder: str) -> dict[str, Any]:
     """The servers of a client's file by name, those of this project over those of the user, as Claude Code has them."""
-    projects = document.get("projects")
-    project = projects.get(folder) if isinstance(projects, dict) else None
-    levels = [level.get(key) for level in (document, project) if isinstance(level, dict) for key in TABLES]
-    return {name: entry for level in levels if isinstance(level, dict) for name, entry in level.items()}
+    project = _as_object(_as_object(document.get("projects")).get(folder))
+    tables = [_as_object(level.get(key)) for level in (document, project) for key in TABLES]
+    return {name: entry for table in tables for name, entry in table.items()}
 
 
 def served_file(path: Path) -> Path:
     """The file whose servers stand behind a client: after `camdf mcp install` not its own, but the copy of it."""
-    entry = _table(client_json(path.read_bytes(), path), str(Path.cwd())).get(GATEWAY)
-    arguments = entry.get("args") if isinstance(entry, dict) else None
-    named = arguments[-1] if isinstance(arguments, list) and arguments else None
-    return Path(named) if isinstance(named, str) and named.endswith(".json") and Path(named).is_file() else path
+    servers = _written_servers(client_json(path.read_bytes(), path), str(Path.cwd()))
+    arguments = _as_object(servers.get(GATEWAY)).get("args")
+    if not isinstance(arguments, list) or not arguments:
+        return path
+    named = arguments[-1]
+    if isinstance(named, str) and named.endswith(".json") and Path(named).is_file():
+        return Path(named)
+    return path
 
 
 def read_servers(path: Path, environ: Mapping[str, str] = os.environ) -> list[ServerEntry]:
@@ -68,10 +76,10 @@ def read_servers(path: Path, environ: Mapping[str, str] = os.environ) -> list[Se
     here = str(Path.cwd())
     places = {"workspaceFolder": here, "workspaceFolderBasename": Path(here).name, "userHome": str(Path.home())}
     values = {**places, **environ}
-    table = _table(client_json(path.read_bytes(), path), here)
+    servers = _written_servers(client_json(path.read_bytes(), path), here)
     enabled = {
         written: entry
-        for written, entry in table.items()
+        for written, entry in servers.items()
         if _tool_letters(written) != GATEWAY and not (isinstance(entry, dict) and entry.get("disabled"))
     }
     if not enabled:
@@ -79,17 +87,15 @@ def read_servers(path: Path, environ: Mapping[str, str] = os.environ) -> list[Se
     owners: dict[str, str] = {}
     for written in sorted(enabled, key=lambda written: written != _tool_letters(written)):
         owners.setdefault(_tool_letters(written), written)
-    return [
-        _server(_tool_letters(written), entry, values)
-        if owners[_tool_letters(written)] == written
-        else ServerEntry(
-            written,
-            {},
-            f"its tools would be called {_tool_letters(written)}_…, as those of {owners[_tool_letters(written)]!r}. "
-            "Rename it",
-        )
-        for written, entry in enabled.items()
-    ]
+    entries: list[ServerEntry] = []
+    for written, entry in enabled.items():
+        name = _tool_letters(written)
+        if owners[name] == written:
+            entries.append(_server_entry(name, entry, values))
+        else:
+            problem = f"its tools would be called {name}_…, as those of {owners[name]!r}. Rename it"
+            entries.append(ServerEntry(written, {}, problem))
+    return entries
 
 
 def _tool_letters(written: str) -> str:
@@ -97,7 +103,7 @@ def _tool_letters(written: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", written)
 
 
-def _server(name: str, entry: Any, values: Mapping[str, str]) -> ServerEntry:
+def _server_entry(name: str, entry: Any, values: Mapping[str, str]) -> ServerEntry:
     if not 1 <= len(name) <= LONGEST_NAME:
         return ServerEntry(name, {}, f"its name must have 1 to {LONGEST_NAME} characters")
     if not isinstance(entry, dict) or not any(isinstance(entry.get(key), str) for key in ("command", "url")):
@@ -110,7 +116,8 @@ def _server(name: str, entry: Any, values: Mapping[str, str]) -> ServerEntry:
     own = filled.pop("env", None) or {}
     if not isinstance(own, dict) or not all(isinstance(value, str) for value in own.values()):
         return ServerEntry(name, {}, "its 'env' must be an object of names and texts")
-    if (file := filled.pop("envFile", None)) is not None:
+    file = filled.pop("envFile", None)
+    if file is not None:
         try:
             own = {**_variables_in(file), **own}
         except (OSError, ValueError, TypeError) as error:
@@ -120,8 +127,9 @@ def _server(name: str, entry: Any, values: Mapping[str, str]) -> ServerEntry:
     kind = filled.pop("type", None)
     if "url" in filled and kind in ("http", "streamable-http", "streamableHttp", "sse"):
         filled["transport"] = "sse" if kind == "sse" else "http"
-    told = f"set {', '.join(sorted(missing))} in the environment, and start again" if missing else ""
-    return ServerEntry(name, filled, told)
+    if missing:
+        return ServerEntry(name, filled, f"set {', '.join(sorted(missing))} in the environment, and start again")
+    return ServerEntry(name, filled)
 
 
 def _variables_in(file: str) -> dict[str, str]:
@@ -143,7 +151,8 @@ def _filled(written: Any, values: Mapping[str, str], missing: set[str]) -> Any:
         return written
 
     def value(variable: re.Match[str]) -> str:
-        name, default = variable[1] or variable[3], variable[2]
+        name = variable[1] or variable[3]
+        default = variable[2]
         if default is None and name not in values:
             missing.add(name)
         return values.get(name, default or "")

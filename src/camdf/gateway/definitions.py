@@ -74,21 +74,21 @@ class Definitions:
 
         An OSError where that cannot be kept.
         """
-        shown = {tool.name: _record(tool) for tool in tools}
+        shown = {tool.name: _record_of(tool) for tool in tools}
         with self._alone():
             try:
-                document = self._read()
+                document = self._read_document()
             except OSError as error:
                 self.problem = f"{self._path} cannot be read ({error.strerror}), so all tools are held back. Mend it."
                 return dict.fromkeys(shown, "changed")
             judged, standings = _judged(document, server, shown)
-            self._write(judged, document)
+            self._write_document(judged, document)
             return standings
 
     def pending(self) -> list[Waiting]:
         """All tools that wait."""
         with self._alone():
-            document = self._read()
+            document = self._read_document()
         return [
             Waiting(f"{server}/{name}", _diff(document.accepted[server].get(name), record), _seal(server, name, record))
             for server, tools in document.pending.items()
@@ -101,7 +101,7 @@ class Definitions:
         A UsageError, and nothing is accepted, where one of them is not what waits now.
         """
         with self._alone():
-            document = self._read()
+            document = self._read_document()
             waiting = {
                 _seal(server, name, record): (server, name)
                 for server, tools in document.pending.items()
@@ -111,15 +111,15 @@ class Definitions:
             if seal_of_all(waiting) in wanted:
                 wanted = dict.fromkeys(waiting)
             if unknown := [seal for seal in wanted if seal not in waiting]:
-                raise UsageError(_why_not(unknown[0], waiting))
-            self._write(_accepted(document, [waiting[seal] for seal in wanted]), document)
+                raise UsageError(_why_not_accepted(unknown[0], waiting))
+            self._write_document(_accepted(document, [waiting[seal] for seal in wanted]), document)
             return len(wanted)
 
     @property
     def copy(self) -> str:
         """Where a file was put that could not be read; "" where there was none."""
         with self._alone():
-            return self._read().copy
+            return self._read_document().copy
 
     def is_changed(self) -> bool:
         """Whether somebody else has written the file: a gateway looks again at its tools where some were accepted."""
@@ -142,7 +142,7 @@ class Definitions:
         with locked(lock, wait=True):
             yield
 
-    def _read(self) -> _Document:
+    def _read_document(self) -> _Document:
         """The file, or what was read of it if it is the same still; an OSError where that cannot be said."""
         signature = self._signature()
         if self._known is None or self._known[0] != signature:
@@ -150,10 +150,9 @@ class Definitions:
             try:
                 content = self._path.read_bytes()
             except FileNotFoundError:
-                content = None
-            document = _Document() if content is None else _document(content)
-            if document is None:
-                document = self._without(content or b"")
+                document = _Document()
+            else:
+                document = _document_in(content) or self._without(content)
             self._known = signature, document
         self.problem = ""
         return self._known[1]
@@ -164,7 +163,7 @@ class Definitions:
         write_whole(copy, content, private=True)
         return _Document(copy=str(copy))
 
-    def _write(self, document: _Document, before: _Document) -> None:
+    def _write_document(self, document: _Document, before: _Document) -> None:
         if document != before:
             self._folder.write(DEFINITIONS, vars(document))
             self._known = self._signature(), document
@@ -215,7 +214,7 @@ def _accepted(document: _Document, tools: Sequence[tuple[str, str]]) -> _Documen
     return replace(document, accepted=accepted, pending=pending, unread=unread)
 
 
-def _document(content: bytes) -> _Document | None:
+def _document_in(content: bytes) -> _Document | None:
     """What a file holds; None where it is not what was written here."""
     try:
         read = json.loads(content)
@@ -223,21 +222,21 @@ def _document(content: bytes) -> _Document | None:
         for records in (document.accepted, document.pending):
             for tools in records.values():
                 for record in tools.values():
-                    _check(record, waits=records is document.pending)
+                    _check_record(record, waits=records is document.pending)
         _ = [document.accepted[server] for server in document.pending]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return document if isinstance(document.copy, str) else None
 
 
-def _check(record: Record, *, waits: bool) -> None:
+def _check_record(record: Record, *, waits: bool) -> None:
     if not isinstance(record["digest"], str) or not isinstance(record["definition"], dict):
         raise TypeError("A record has a text and an object.")
     if waits and not isinstance(record["held"], bool):
         raise TypeError("A record that waits says whether it is held.")
 
 
-def _record(tool: Tool) -> Record:
+def _record_of(tool: Tool) -> Record:
     definition = {**json.loads(tool.definition()), **json.loads(json.dumps(tool.further(), default=str))}
     return {"digest": tool.digest(), "definition": definition}
 
@@ -247,14 +246,18 @@ def _seal(server: str, name: str, record: Record) -> str:
 
 
 def _diff(accepted: Record | None, record: Record) -> str:
-    return "\n".join(difflib.unified_diff(_lines(accepted), _lines(record), "accepted", "now", lineterm=""))
+    return "\n".join(
+        difflib.unified_diff(_definition_lines(accepted), _definition_lines(record), "accepted", "now", lineterm="")
+    )
 
 
-def _lines(record: Record | None) -> list[str]:
-    return [] if record is None else json.dumps(record["definition"], indent=1, ensure_ascii=False).splitlines()
+def _definition_lines(record: Record | None) -> list[str]:
+    if record is None:
+        return []
+    return json.dumps(record["definition"], indent=1, ensure_ascii=False).splitlines()
 
 
-def _why_not(seal: str, waiting: Iterable[str]) -> str:
+def _why_not_accepted(seal: str, waiting: Iterable[str]) -> str:
     """Why a word of the user accepts nothing."""
     name = seal.partition("@")[0]
     is_known = name == ALL or name in {other.partition("@")[0] for other in waiting}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -14,14 +14,21 @@ from typing import Any
 from camdf._files import clear_unfinished, locked, private_opener, write_whole
 from camdf.datasets.examples import Example
 
-DEFINITIONS, STATUS, FORGOTTEN = "definitions.json", "status.json", "forgotten"
+DEFINITIONS = "definitions.json"
+STATUS = "status.json"
+FORGOTTEN = "forgotten"
 
-MOST_BYTES, MOST_EXAMPLES = 4_000_000, 1_000
-"""A longer log loses its older half, since 20,000 calls say what is used; the search reads so many of its examples."""
+MOST_BYTES = 4_000_000
+"""A longer log loses its older half, since 20,000 calls say what is used."""
 
-LONGEST_TEXT, LONGEST_LINE = 2_000, 400_000
-"""How many characters of a text a line of the log has, and how many bytes a line has at most: a longer one is left
-out."""
+MOST_EXAMPLES = 1_000
+"""The search reads so many of its examples."""
+
+LONGEST_TEXT = 2_000
+"""How many characters of a text a line of the log has."""
+
+LONGEST_LINE = 400_000
+"""How many bytes a line has at most: a longer one is left out."""
 
 
 def state_home() -> Path:
@@ -33,8 +40,12 @@ class Folder:
     """The folder of one client's file. `learn=False` keeps no log."""
 
     def __init__(self, path: Path, *, learn: bool = True) -> None:
-        self.path, self.learn, self.log = path, learn, path / "log.jsonl"
-        self._file, self._size, self._examples = 0, 0, dict[tuple[str, str], Example]()
+        self.path = path
+        self.learn = learn
+        self.log = path / "log.jsonl"
+        self._file = 0
+        self._size = 0
+        self._examples: dict[tuple[str, str], Example] = {}
 
     @classmethod
     def of(cls, configuration: Path, *, learn: bool = True) -> Folder:
@@ -96,16 +107,25 @@ class Folder:
         """
         file = size = 0
         with suppress(OSError):
-            file, size = (known := self.log.stat()).st_ino, known.st_size
+            log = self.log.stat()
+            file = log.st_ino
+            size = log.st_size
         if self._file != file or self._size > size:
-            self._file, self._size, self._examples = file, 0, {}
-        for call in self.records(self._size) if size > self._size else ():
-            if call.get("event") == "call" and call.get("ok") and call.get("query"):
-                query, tool = str(call["query"]), str(call.get("tool"))
-                self._examples.setdefault((query, tool), Example(query, (tool,), origin="logged"))
+            self._file = file
+            self._size = 0
+            self._examples = {}
+        if size > self._size:
+            self._add_examples(self.records(self._size))
         self._size = size
         self._examples = dict(list(self._examples.items())[-MOST_EXAMPLES:])
         return list(self._examples.values())
+
+    def _add_examples(self, records: Iterable[Mapping[str, Any]]) -> None:
+        for call in records:
+            if call.get("event") == "call" and call.get("ok") and call.get("query"):
+                query = str(call["query"])
+                tool = str(call.get("tool"))
+                self._examples.setdefault((query, tool), Example(query, (tool,), origin="logged"))
 
     def forget(self, before: date | None = None) -> int:
         """Delete the lines before a day, by default all, and say how many. Definitions and status hold no requests.

@@ -31,15 +31,18 @@ class _Guard:
         self._origins = frozenset(origins)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        answer = self._refusal(Headers(scope=scope)) if scope["type"] == "http" else None
-        await (answer or self._app)(scope, receive, send)
+        answer = self._app
+        if scope["type"] == "http":
+            answer = self._refusal(Headers(scope=scope)) or self._app
+        await answer(scope, receive, send)
 
     def _refusal(self, headers: Headers) -> Any:
         """What a call gets that may not be made; None where it may."""
         if not self._origins.issuperset(headers.getlist("origin")):
             return PlainTextResponse("Start the gateway with --allow-origin for pages that may call it.", 403)
         sent = headers.getlist("authorization")
-        scheme, _, token = (sent[0] if len(sent) == 1 else "").partition(" ")
+        only = sent[0] if len(sent) == 1 else ""
+        scheme, _, token = only.partition(" ")
         is_known = compare_digest(sha256(token.strip().encode("latin-1")).digest(), self._digest)
         if self._digest and not (is_known and scheme.lower() == "bearer"):
             words = "Send 'Authorization: Bearer TOKEN' with the token of this gateway."

@@ -54,7 +54,7 @@ def taken_in(listed: Iterable[object]) -> Intake:
             intake.left_out[f"it has more than {LONGEST_TOOL:,} characters"] += 1
         elif size > room:
             intake.left_out[f"the server's tools have more than {MOST_CHARACTERS:,} characters"] += 1
-        elif (tool := _read(native)) is None:
+        elif (tool := _read_tool(native)) is None:
             intake.left_out["it cannot be read"] += 1
         else:
             intake.tools[name] = ListedTool(native, tool)
@@ -79,7 +79,7 @@ def characters(native: Any) -> int:
         return 0
 
 
-def _read(native: Any) -> Tool | None:
+def _read_tool(native: Any) -> Tool | None:
     """A tool as it is read; None where there is no way, or more than one, to read it."""
     try:
         tool = view(native.model_dump(by_alias=True, exclude_none=True))
@@ -87,4 +87,6 @@ def _read(native: Any) -> Tool | None:
         tool.digest()
     except Exception:  # an attribute that raises, a number that is too long, nesting that is too deep
         return None
-    return tool if tool.readable and not tool.foreign and tool.name == native.name else None
+    if not tool.readable or tool.foreign or tool.name != native.name:
+        return None
+    return tool

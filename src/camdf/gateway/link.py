@@ -28,18 +28,38 @@ with needs("mcp"):
     from mcp.client.subscriptions import listen
     from mcp_types import ElicitRequest, InputRequiredResult, ToolListChangedNotification
 
-CONNECT, LIST, FIRST_LIST, RESTART = 60.0, 20.0, 20.0, 5.0
-"""Seconds for a server: to answer first, to list tools, to be in a first list, to start again while a call waits."""
+CONNECT = 60.0
+"""Seconds that a server has to answer first."""
 
-LONGEST_REST, STEADY, RELISTED, BETWEEN = 60.0, 10.0, 300.0, 1.0
-"""Seconds: the longest rest before another try, after which a connection was a good one, after which a list is asked
-for again, and between two such requests at least."""
+LIST = 20.0
+"""Seconds that it has to list its tools."""
+
+FIRST_LIST = 20.0
+"""Seconds that it has to be in a first list."""
+
+RESTART = 5.0
+"""Seconds that it has to start again while a call waits."""
+
+LONGEST_REST = 60.0
+"""Seconds of the longest rest before another try."""
+
+STEADY = 10.0
+"""Seconds after which a connection was a good one."""
+
+RELISTED = 300.0
+"""Seconds after which a list is asked for again."""
+
+BETWEEN = 1.0
+"""Seconds between two such requests at least."""
 
 MOST_SHARE = 0.1
 """The share of the time that a server's lists may take: after a long one the next is asked for later."""
 
-MOST_PAGES, LOG_LINES = 100, 50
-"""How many pages a list may have, and how many lines a second a server may log to the client."""
+MOST_PAGES = 100
+"""How many pages a list may have."""
+
+LOG_LINES = 50
+"""How many lines a second a server may log to the client."""
 
 
 class Link:
@@ -89,7 +109,7 @@ class Link:
                 task = asyncio.current_task()
                 if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                     raise
-                await self._say("down", self._why_ended or _told(error, self.name))
+                await self._say("down", self._why_ended or _why_down(error, self.name))
             finally:
                 self._up.clear()
                 client = self.client
@@ -97,7 +117,8 @@ class Link:
                 if client is not None:
                     with suppress(Exception):
                         await asyncio.wait_for(client.close(), CONNECT)
-            rest = 0.0 if monotonic() - began > STEADY else min(LONGEST_REST, max(1.0, 2 * rest))
+            was_steady = monotonic() - began > STEADY
+            rest = 0.0 if was_steady else min(LONGEST_REST, max(1.0, 2 * rest))
             await asyncio.sleep(rest)
         await self._say("down", self.server.problem)
 
@@ -130,7 +151,9 @@ class Link:
         if "url" in entry and not {"auth", "headers"} & entry.keys():
             entry["auth"] = stored_sign_in(entry["url"], self.sign_ins)
         known = MCPConfig.from_dict({"mcpServers": {self.name: entry}}).mcpServers[self.name].to_transport()
-        return ServerProcess(self.name, known, self._end) if isinstance(known, StdioTransport) else known
+        if isinstance(known, StdioTransport):
+            return ServerProcess(self.name, known, self._end)
+        return known
 
     def _end(self, why: str) -> None:
         self._why_ended = why
@@ -179,7 +202,7 @@ class Link:
     async def borrowed(self) -> Any:
         """The client for one request: it shares the connection, and its progress goes to whoever sent the request."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(RESTART if self.state != "starting" else CONNECT):
+            async with asyncio.timeout(CONNECT if self.state == "starting" else RESTART):
                 await self._up.wait()
         client = self.client
         if client is None or not self._up.is_set():
@@ -194,7 +217,8 @@ class Link:
     def used_by(self, connection: Any) -> Iterator[None]:
         """While a client waits: what the server asks a user goes to that client, or to nobody where several wait."""
         self._fronts[id(connection)] += 1
-        context, client = get_context(), self.client
+        context = get_context()
+        client = self.client
         try:
             if client is not None:
                 alone = len(self._fronts) == 1
@@ -208,8 +232,13 @@ class Link:
 
     def status(self) -> dict[str, Any]:
         """What `camdf mcp status` shows."""
-        told = {"state": self.state, "error": self.error, "tools": len(self.intake.tools)}
-        return {**told, "left out": dict(self.intake.left_out), "restarts": max(0, self.restarts)}
+        return {
+            "state": self.state,
+            "error": self.error,
+            "tools": len(self.intake.tools),
+            "left out": dict(self.intake.left_out),
+            "restarts": max(0, self.restarts),
+        }
 
     async def _say(self, state: str, error: str = "") -> None:
         self.state = state
@@ -220,7 +249,8 @@ class Link:
 
     async def _ask(self, message: str, response_type: Any, params: Any, context: Any) -> Any:
         """Ask the client's user what the server asks, and say who asks."""
-        if (request := self.client and self.client._proxy_rc_ref[0]) is None:
+        request = self.client and self.client._proxy_rc_ref[0]
+        if request is None:
             raise ToolError("Nobody waits for this server, so nobody is asked.")
         handler = proxy._make_restoring_handler(proxy.default_proxy_elicitation_handler, [request])
         return await handler(self.signed(message), response_type, params, context)
@@ -231,24 +261,29 @@ class Link:
 
     def sign(self, asked: InputRequiredResult) -> InputRequiredResult:
         """The same for what a server of 2026-07-28 asks in the place of an answer."""
-        requests = {
-            key: request.model_copy(
-                update={"params": request.params.model_copy(update={"message": self.signed(request.params.message)})}
-            )
-            if isinstance(request, ElicitRequest)
-            else request
-            for key, request in (asked.input_requests or {}).items()
-        }
-        return asked.model_copy(update={"input_requests": requests}) if requests else asked
+        if not asked.input_requests:
+            return asked
+        requests = {key: self._signed_request(request) for key, request in asked.input_requests.items()}
+        return asked.model_copy(update={"input_requests": requests})
+
+    def _signed_request(self, request: Any) -> Any:
+        if not isinstance(request, ElicitRequest):
+            return request
+        params = request.params.model_copy(update={"message": self.signed(request.params.message)})
+        return request.model_copy(update={"params": params})
 
     async def _log(self, message: Any) -> None:
         second, lines = self._logged
-        self._logged = (monotonic(), 1) if monotonic() - second > 1.0 else (second, lines + 1)
-        if self._logged[1] <= LOG_LINES and self.client is not None and (context := self.client._proxy_rc_ref[0]):
+        if monotonic() - second > 1.0:
+            second = monotonic()
+            lines = 0
+        self._logged = (second, lines + 1)
+        context = self.client and self.client._proxy_rc_ref[0]
+        if lines < LOG_LINES and context:
             await proxy._make_restoring_handler(proxy.default_proxy_log_handler, [context])(message)
 
 
-def _told(error: BaseException, name: str) -> str:
+def _why_down(error: BaseException, name: str) -> str:
     """Why a server is down, in one line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

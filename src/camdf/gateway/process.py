@@ -25,10 +25,15 @@ with needs("mcp"):
 LONGEST_MESSAGE = 8_000_000
 """How many bytes one message may have. A picture that models take has at most five million."""
 
-BYTES_A_SECOND, LINES_A_SECOND, AT_ONCE = 4_000_000, 500, 2.0
-"""How much of a server is read: after so many seconds' worth at once it is read at this pace, and waits."""
+BYTES_A_SECOND = 4_000_000
+LINES_A_SECOND = 500
+"""How much of a server is read."""
 
-LONGEST_LOG, LOG_LINES = 1_000, 50
+AT_ONCE = 2.0
+"""After so many seconds' worth at once it is read at this pace, and waits."""
+
+LONGEST_LOG = 1_000
+LOG_LINES = 50
 """Of what a server writes for people to read: characters of a line, and lines a second. The rest is not shown."""
 
 GRACE = 0.4
@@ -65,7 +70,9 @@ class ServerProcess(ClientTransport):
             async with options.session_class(arrived, leaving, **session_kwargs) as session:
                 yield session
         finally:
-            ending = asyncio.create_task(_end(process, pipes))  # of its own: whoever is canceled cannot leave it
+            ending = asyncio.create_task(
+                _end_process(process, pipes)
+            )  # of its own: whoever is canceled cannot leave it
             await asyncio.shield(ending)
             for stream in (arriving, arrived, leaving, left):
                 stream.close()
@@ -75,7 +82,7 @@ class ServerProcess(ClientTransport):
         pace = _Pace()
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async with arriving:
-                while line := await self._line(process.stdout):
+                while line := await self._next_line(process.stdout):
                     await pace.rest(len(line))
                     try:
                         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -84,7 +91,7 @@ class ServerProcess(ClientTransport):
                         continue
                     await arriving.send(SessionMessage(message))
 
-    async def _line(self, written: asyncio.StreamReader) -> bytes:
+    async def _next_line(self, written: asyncio.StreamReader) -> bytes:
         """The next line; b"" at the end, which a line without end is."""
         try:
             line = await written.readline()
@@ -139,7 +146,9 @@ class _Pace:
 
 async def _started(command: str, arguments: list[str], variables: Mapping[str, Any], folder: str | None) -> Any:
     """The process, in a group of its own. It gets the few variables that `mcp` passes on, and those of its entry."""
-    program = shutil.which(command) or command if os.name == "nt" else command  # npx is npx.cmd there
+    program = command
+    if os.name == "nt":  # npx is npx.cmd there
+        program = shutil.which(command) or command
     pipe = asyncio.subprocess.PIPE
     return await asyncio.create_subprocess_exec(
         program,
@@ -164,7 +173,7 @@ async def _write_messages(process: Any, left: Any) -> None:
                 await process.stdin.drain()
 
 
-async def _end(process: Any, pipes: list[asyncio.Task[None]]) -> None:
+async def _end_process(process: Any, pipes: list[asyncio.Task[None]]) -> None:
     """End a server: its input closes, then it is told to end, then it is killed, with all that it started."""
     for pipe in pipes[:2]:
         pipe.cancel()
@@ -172,9 +181,9 @@ async def _end(process: Any, pipes: list[asyncio.Task[None]]) -> None:
         process.stdin.close()
     is_over = await _exited(process)
     if not is_over:
-        _tell(process, signal.SIGTERM)
+        _signal_group(process, signal.SIGTERM)
         is_over = await _exited(process)
-        _tell(process, _KILL)  # what it started may be there still
+        _signal_group(process, _KILL)  # what it started may be there still
     if not is_over:
         await _exited(process)
     with suppress(TimeoutError):
@@ -190,7 +199,7 @@ async def _exited(process: Any) -> bool:
     return process.returncode is not None
 
 
-def _tell(process: Any, told: int) -> None:
+def _signal_group(process: Any, told: int) -> None:
     with suppress(OSError):  # it has ended
         if os.name == "nt":
             process.kill()

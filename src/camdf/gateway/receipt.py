@@ -32,11 +32,14 @@ class Receipt:
     servers: dict[str, Counter[str]] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        change = f"{abs(self.tokens_saved):,.0f} {'of' if self.tokens_saved >= 0 else 'more than the'}"
+        of_all = f"{self.tokens_offered:,.0f} tokens of definitions"
+        if self.tokens_saved >= 0:
+            tokens = f"{self.tokens_saved:,.0f} of {of_all} saved"
+        else:
+            tokens = f"{-self.tokens_saved:,.0f} more than the {of_all} needed"
         return (
-            f"{self.loaded:.0f} of {self.offered:.0f} tools loaded, {change} {self.tokens_offered:,.0f} tokens of "
-            f"definitions {'saved' if self.tokens_saved >= 0 else 'needed'} in every model call; searches: "
-            f"{self.searches:,}, calls: {self.calls:,}, misses: {self.misses:,}"
+            f"{self.loaded:.0f} of {self.offered:.0f} tools loaded, {tokens} in every model call; "
+            f"searches: {self.searches:,}, calls: {self.calls:,}, misses: {self.misses:,}"
         )
 
 
@@ -57,13 +60,19 @@ def receipt(
             use = total.servers.setdefault(str(record.get("server")), Counter(calls=0))
             use.update(calls=1, errors=not record.get("ok"), loaded=bool(record.get("loaded")))
             total.learned += bool(record.get("query"))
-    total.connections, total.calls = len(connects), sum(use["calls"] for use in total.servers.values())
+    total.connections = len(connects)
+    total.calls = sum(use["calls"] for use in total.servers.values())
     total.misses = total.searches - total.learned
-    for name in ("offered", "loaded", "tokens_offered", "tokens_loaded") if connects else ():
-        values = (record[name] for record in connects)
-        setattr(total, name, fmean(len(value) if isinstance(value, list) else value for value in values))
+    if connects:
+        for name in ("offered", "loaded", "tokens_offered", "tokens_loaded"):
+            setattr(total, name, fmean(_noted_amount(record[name]) for record in connects))
     total.tokens_saved = total.tokens_offered - total.tokens_loaded
     return total
+
+
+def _noted_amount(noted: Any) -> float:
+    """A number as the log has it; of a list of names, how many these are."""
+    return len(noted) if isinstance(noted, list) else noted
 
 
 def out_of_use(name: str, status: Mapping[str, Any]) -> list[str]:

@@ -20,7 +20,17 @@ from camdf._printing import visible
 from camdf.datasets.examples import Example
 from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.gate.tool_search import CALL, FIND, ToolCall, by_server, find_tool, listing, meant, names_by_server, query_of
+from camdf.gate.tool_search import (
+    CALL,
+    SEARCH_NAMES,
+    ToolCall,
+    by_server,
+    find_tool,
+    listing,
+    meant,
+    names_by_server,
+    query_of,
+)
 from camdf.gateway.config import GATEWAY, ServerEntry
 from camdf.gateway.definitions import Definitions, Standing
 from camdf.gateway.folder import LONGEST_TEXT, STATUS, Folder, state_home
@@ -76,9 +86,11 @@ class Front:
     """A client's connection: what it was given, and what it searched for last."""
 
     def __init__(self) -> None:
-        self.id, self.client = secrets.token_hex(4), ""
+        self.id = secrets.token_hex(4)
+        self.client = ""
         self.listed: list[Any] | None = None
-        self.loaded, self.searches = set[str](), deque[Search](maxlen=8)
+        self.loaded: set[str] = set()
+        self.searches = deque[Search](maxlen=8)
 
 
 class Gateway(Provider):
@@ -101,19 +113,25 @@ class Gateway(Provider):
         loaded, or what `examples` need. A call may take `seconds`. `mode` is FastMCP's; by default the first client's.
         """
         super().__init__()
-        self.folder, self.at_most, self.first, self.examples = folder, at_most, first, tuple(examples)
+        self.folder = folder
+        self.at_most = at_most
+        self.first = first
+        self.examples = tuple(examples)
+        self.mode = mode
+        self.first_request = asyncio.Event()
         self.definitions = Definitions(folder)
         self.links = [Link(server, seconds, self.listed, self.changed, state_home() / "sign-ins") for server in servers]
         self._prefixes = sorted((f"{link.name}_" for link in self.links), key=len, reverse=True)
         self._admitted = {link.name: Admitted({}, []) for link in self.links}
         self.offered = dict[str, Offered]()
-        self._judging, self._writing = asyncio.Lock(), asyncio.Lock()
+        self._judging = asyncio.Lock()
+        self._writing = asyncio.Lock()
         self._judged_at = 0.0
-        self.mode, self.first_request = mode, asyncio.Event()
         self._began: float | None = None  # when the servers were started
         self._running: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._modern, self._connections = Front(), deque[str](maxlen=10_000)
+        self._modern = Front()
+        self._connections = deque[str](maxlen=10_000)
         self._learned: tuple[Example, ...] | None = None
         self._search = Gate(AcquireAll(), Start(), Payoff(0.0))
         self.server = FastMCP(GATEWAY, middleware=[_Watch(self)], cache_ttl=3_600)
@@ -125,7 +143,7 @@ class Gateway(Provider):
     async def lifespan(self) -> AsyncIterator[None]:
         """Connections to the servers while the gateway serves, and the receipt at its end."""
         self._closing = None
-        self._running = asyncio.create_task(self._run())
+        self._running = asyncio.create_task(self._run_links())
         try:
             yield
         finally:
@@ -134,10 +152,10 @@ class Gateway(Provider):
     async def close(self) -> None:
         """Tell the receipt, and end the servers; whoever asks for it again waits for the same end."""
         if self._closing is None:
-            self._closing = asyncio.create_task(self._close())
+            self._closing = asyncio.create_task(self._end_links())
         await asyncio.shield(self._closing)
 
-    async def _close(self) -> None:
+    async def _end_links(self) -> None:
         if self._connections and self.folder.learn:
             print(f"camdf: {receipt(self.folder.records(), only=self._connections)}", file=sys.stderr)
         for link in self.links:
@@ -147,7 +165,7 @@ class Gateway(Provider):
             self._running.cancel()
             await asyncio.wait([self._running])
 
-    async def _run(self) -> None:
+    async def _run_links(self) -> None:
         if self.mode is None:
             await self.first_request.wait()
         self._began = monotonic()
@@ -155,7 +173,7 @@ class Gateway(Provider):
             for link in self.links:
                 links.create_task(link.run(self.mode or "legacy"))
             await self._settle(self.links)
-            await self._learn()  # so that the first search is not late
+            await self._learn_from_log()  # so that the first search is not late
 
     @property
     def held_back(self) -> list[str]:
@@ -194,7 +212,9 @@ class Gateway(Provider):
         """Until when a list or a call waits for these servers to start."""
         began = monotonic() if self._began is None else self._began
         needed = [link.came_up - began for link in links if link.came_up is not None]
-        return began + (min(FIRST_LIST, max(SHORTEST_WAIT, 2 * max(needed))) if needed else FIRST_LIST)
+        if not needed:
+            return began + FIRST_LIST
+        return began + min(FIRST_LIST, max(SHORTEST_WAIT, 2 * max(needed)))
 
     async def listed(self, link: Link) -> str:
         """Take in what a server lists now; what was wrong with that, which costs that server alone."""
@@ -237,7 +257,7 @@ class Gateway(Provider):
         """Whether what a server calls so may stand behind its own name: else it would pass for another server's."""
         whole = f"{link.name}_{name}"
         longest = next(prefix for prefix in self._prefixes if whole.startswith(prefix))
-        return longest == f"{link.name}_" and whole not in (FIND.name, CALL.name)
+        return longest == f"{link.name}_" and whole not in SEARCH_NAMES
 
     async def _list_tools(self) -> Sequence[Any]:
         front = self.front()
@@ -247,9 +267,11 @@ class Gateway(Provider):
         return front.listed
 
     async def _get_tool(self, name: str, version: Any = None) -> Any:
-        if name in (FIND.name, CALL.name):
+        if name in SEARCH_NAMES:
             return self._searching()[name == CALL.name]
-        return self.offered[name].native if name in self.offered else None
+        if name in self.offered:
+            return self.offered[name].native
+        return None
 
     async def get_tasks(self) -> Sequence[Any]:
         return []
@@ -265,11 +287,12 @@ class Gateway(Provider):
         tools = self._accepted()
         whose = {"client": front.client, "project": str(Path.cwd())}
         chance = chances(tools, self.folder.records(), **whose, first=self.first, examples=self.examples)
-        front.loaded = set(worth_loading(tools, chance, None if self.at_most is None else self.at_most - 2))
+        at_most = None if self.at_most is None else self.at_most - len(SEARCH_NAMES)
+        front.loaded = set(worth_loading(tools, chance, at_most))
         hidden = names_by_server(by_server(tool for name, tool in tools.items() if name not in front.loaded))
-        if new := len(every) - len(tools):  # their names are text that nobody has looked at
-            hidden = f"{hidden}; and {new}" if hidden else str(new)
-            hidden = f"{hidden} that nobody has accepted yet"
+        new = len(every) - len(tools)
+        if new:  # their names are text that nobody has looked at
+            hidden = "; and ".join(filter(None, (hidden, f"{new} that nobody has accepted yet")))
         listed = [self.offered[name].native for name in tools if name in front.loaded] + self._searching(hidden)
         counts: dict[str, Any] = {
             "offered": len(every),
@@ -291,20 +314,24 @@ class Gateway(Provider):
         query = query_of(arguments)[:LONGEST_TEXT]
         front = self.front()
         tools = {name: offered.tool for name, offered in self.offered.items()}
-        await self._learn()
+        await self._learn_from_log()
         names = [tool.name for tool in await self._search.afind(query, list(tools.values()))]
         at = self.folder.note("search", connection=front.id, query=query, found=names)
         front.searches.append(Search(query, names, at))
         down = [link.name for link in self.links if link.state != "up"]
-        told = f" These servers do not answer now: {', '.join(down)}." if down else ""
-        return ToolResult(content=listing([tools[name] for name in names], self._accepted().values()) + told)
+        content = listing([tools[name] for name in names], self._accepted().values())
+        if down:
+            content += f" These servers do not answer now: {', '.join(down)}."
+        return ToolResult(content=content)
 
-    async def _learn(self) -> None:
+    async def _learn_from_log(self) -> None:
         """Make the search anew where calls have told more of what people ask a tool for."""
-        if (learned := (*self.examples, *self.folder.examples())) != self._learned:
+        learned = (*self.examples, *self.folder.examples())
+        if learned != self._learned:
             scorer = Start(examples=learned)
             await asyncio.to_thread(scorer, "", [offered.tool for offered in self.offered.values()])
-            self._learned, self._search = learned, Gate(AcquireAll(), scorer, Payoff(0.0))
+            self._learned = learned
+            self._search = Gate(AcquireAll(), scorer, Payoff(0.0))
 
     async def call_found(self, arguments: dict[str, Any]) -> Any:
         """What `call_tool` answers: that of the tool that it means, or what is wrong with the call."""
@@ -321,7 +348,9 @@ class Gateway(Provider):
         if name in [full_name.replace("/", "_", 1) for full_name in self.held_back]:
             return " Its definition changed, so it is held back: the user can accept it with camdf mcp review."
         alike = get_close_matches(name[:LONGEST_TEXT], self._accepted(), n=3, cutoff=0.5)
-        return f" Did you mean {' or '.join(alike)}?" if alike else ""
+        if not alike:
+            return ""
+        return f" Did you mean {' or '.join(alike)}?"
 
     def _behind(self, name: Any) -> list[Link]:
         """The servers that a call waits for: that of the tool's name, unless it is there already."""
@@ -334,7 +363,8 @@ class Gateway(Provider):
         await self._settle(self._behind(name))
         if name not in self.offered:
             raise ToolError(f"There is no tool named {name[:200]!r}.{self._instead_of(name)}")
-        front, link = self.front(), self.offered[name].link
+        front = self.front()
+        link = self.offered[name].link
         noted: dict[str, Any] = {
             "connection": front.id,
             "tool": name,
@@ -364,9 +394,12 @@ class Gateway(Provider):
     def front(self) -> Front:
         """The connection of the current request; from protocol version 2026-07-28 on there is one for all."""
         context = get_context()
-        request, connection = context.request_context, getattr(context.session, "_connection", None)
-        modern = request is None or request.protocol_version in MODERN_PROTOCOL_VERSIONS
-        front: Front = self._modern if modern or connection is None else connection.state.setdefault("camdf", Front())
+        request = context.request_context
+        connection = getattr(context.session, "_connection", None)
+        is_modern = request is None or request.protocol_version in MODERN_PROTOCOL_VERSIONS
+        front = self._modern
+        if not is_modern and connection is not None:
+            front = connection.state.setdefault("camdf", Front())
         known = getattr(getattr(connection, "client_params", None), "client_info", None)
         front.client = front.client or str(getattr(known, "name", ""))
         return front
@@ -386,7 +419,7 @@ class _Watch(Middleware):
 
     async def on_call_tool(self, context: Any, call_next: Any) -> Any:
         name = context.message.name
-        if name in (FIND.name, CALL.name):
+        if name in SEARCH_NAMES:
             return await call_next(context)
         return await self._gateway.call(name, lambda: call_next(context))
 
@@ -413,7 +446,9 @@ class _Beside(ProxyProvider):
         return [prompt for prompt in prompts if self._is_own(self._link, prompt.name)]
 
     async def _get_prompt(self, name: str, version: Any = None) -> Any:
-        return await super()._get_prompt(name, version) if self._is_own(self._link, name) else None
+        if not self._is_own(self._link, name):
+            return None
+        return await super()._get_prompt(name, version)
 
     async def _list_resources(self) -> Sequence[Any]:
         return await self._answered(super()._list_resources)

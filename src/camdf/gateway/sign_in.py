@@ -37,23 +37,25 @@ class _Stored(OAuth):
 
 def stored_sign_in(url: str, folder: Path) -> Any:
     """The sign-in of a server's URL that a user has done before, or what says that one is needed."""
-    own = _of(url, folder)
-    return _Stored(mcp_url=url, token_storage=_store(own)) if own.is_dir() else _Unsigned()
+    own = _folder_of_url(url, folder)
+    if not own.is_dir():
+        return _Unsigned()
+    return _Stored(mcp_url=url, token_storage=_token_store(own))
 
 
 async def sign_in(url: str, folder: Path) -> int:
     """Let the user sign in with a browser, keep the tokens, and say how many tools the server then lists."""
-    own = _of(url, folder)
+    own = _folder_of_url(url, folder)
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
-    async with Client(url, auth=OAuth(token_storage=_store(own), client_name="camdf")) as client:
+    async with Client(url, auth=OAuth(token_storage=_token_store(own), client_name="camdf")) as client:
         return len(await client.list_tools())
 
 
-def _of(url: str, folder: Path) -> Path:
+def _folder_of_url(url: str, folder: Path) -> Path:
     return folder / hashlib.sha256(url.encode()).hexdigest()[:16]
 
 
-def _store(folder: Path) -> Any:
+def _token_store(folder: Path) -> Any:
     return filetree.FileTreeStore(
         data_directory=folder,
         key_sanitization_strategy=filetree.FileTreeV1KeySanitizationStrategy(folder),

@@ -26,17 +26,26 @@ from camdf.tools import Tool
 START = 3.0
 """How many connections the start weighs: after as many that call nothing of it, it counts half."""
 
-AT_FIRST, OTHERS = 0.5, 0.001
-"""The chance at the start of tools that are loaded at first, and of all others."""
+AT_FIRST = 0.5
+"""The chance at the start of tools that are loaded at first."""
 
-HALF_LIFE, ELSEWHERE = 30.0, 0.25
-"""After so many days a connection weighs half; one of another client or project weighs this much beside one's own."""
+OTHERS = 0.001
+"""And of all others."""
+
+HALF_LIFE = 30.0
+"""After so many days a connection weighs half."""
+
+ELSEWHERE = 0.25
+"""A connection of another client or project weighs this much beside one's own."""
 
 PRICES = Prices(turns=20)
 """A connection of twenty model calls at example prices; only what a search costs beside a definition matters."""
 
-WORTH, FOUND_CHANCE = 0.40, 0.9
-"""Dollars that the work of a connection is worth, and how often a search finds the tool (docs/recourse.md)."""
+WORTH = 0.40
+"""Dollars that the work of a connection is worth (docs/recourse.md)."""
+
+FOUND_CHANCE = 0.9
+"""How often a search finds the tool."""
 
 
 def chances(
@@ -53,17 +62,20 @@ def chances(
     `records` are the log. Before there are any, the `first` tools of the servers in turn are as likely as not, or what
     `examples` need: each of them counts as a connection.
     """
-    at_first = set() if examples else set(_in_turn(tools)[:first])
-    start = {name: AT_FIRST if name in at_first else OTHERS for name in tools}
+    start = dict.fromkeys(tools, OTHERS)
+    if not examples:
+        start |= dict.fromkeys(_in_turn(tools)[:first], AT_FIRST)
     weights: dict[str, float] = {}
     called: dict[str, set[str]] = {}
     for place, example in enumerate(examples):
-        weights[f"example {place}"], called[f"example {place}"] = 1.0, set(example.right)
+        weights[f"example {place}"] = 1.0
+        called[f"example {place}"] = set(example.right)
     for record in records:
         connection = str(record.get("connection"))
         if record.get("event") == "connect":
-            own = (record.get("client"), record.get("project")) == (client, project)
-            weights[connection] = 0.5 ** (_days_ago(record["at"]) / HALF_LIFE) * (1.0 if own else ELSEWHERE)
+            weight = 0.5 ** (_days_ago(record["at"]) / HALF_LIFE)
+            is_own = (record.get("client"), record.get("project")) == (client, project)
+            weights[connection] = weight if is_own else weight * ELSEWHERE
         elif record.get("event") == "call" and record.get("ok"):
             called.setdefault(connection, set()).add(str(record.get("tool")))
     weights = {key: weight for key, weight in weights.items() if called.get(key)}  # idle ones say nothing
