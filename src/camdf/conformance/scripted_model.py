@@ -25,7 +25,9 @@ class ScriptedCall:
 
     @property
     def text(self) -> str:
-        return self.arguments if isinstance(self.arguments, str) else json.dumps(self.arguments)
+        if isinstance(self.arguments, str):
+            return self.arguments
+        return json.dumps(self.arguments)
 
 
 Step = str | ScriptedCall | tuple[ScriptedCall, ...]
@@ -70,7 +72,9 @@ class ScriptedModel:
         """The next step of the script."""
         with self._lock:
             self.requests.append(body)
-            return self.script.pop(0) if self.script else "done"
+            if not self.script:
+                return "done"
+            return self.script.pop(0)
 
     def answered(self, body: dict[str, Any]) -> Answer | int:
         """The answer to a request; frameworks refuse a call id that they have seen."""
@@ -81,8 +85,10 @@ class ScriptedModel:
         with self._lock:
             for call in (step,) if isinstance(step, ScriptedCall) else step:
                 self._called[call.name] += 1
-                again = self._called[call.name]
-                made.append((f"call_{call.name}" if again == 1 else f"call_{call.name}_{again}", call))
+                call_id = f"call_{call.name}"
+                if self._called[call.name] > 1:
+                    call_id += f"_{self._called[call.name]}"
+                made.append((call_id, call))
         return made
 
     def __enter__(self) -> Self:
@@ -105,33 +111,28 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
             if isinstance(step, int):
                 self.send_error(step)
             elif self.path.endswith("/responses"):
-                self._events(_response_events(step, body)) if body.get("stream") else self._json(_response(step, body))
+                self._reply(body, _response(step, body), _response_events(step, body))
             elif self.path.endswith("/chat/completions"):
-                self._events(_chunks(step)) if body.get("stream") else self._json(_completion(step))
+                self._reply(body, _completion(step), _chunks(step))
             elif self.path.endswith("/messages"):
-                self._events(_anthropic_events(step)) if body.get("stream") else self._json(_anthropic(step))
+                self._reply(body, _anthropic(step), _anthropic_events(step))
             else:
                 self.send_error(404)
 
         def do_GET(self) -> None:
-            self._json({"object": "list", "data": [{"id": "scripted", "object": "model"}]})
+            self._write("application/json", json.dumps({"object": "list", "data": [_SCRIPTED]}))
 
-        def _json(self, found: dict[str, Any]) -> None:
-            data = json.dumps(found).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+        def _reply(self, body: dict[str, Any], whole: dict[str, Any], events: list[dict[str, Any]]) -> None:
+            """Answer as the request wants it: at once, or as a stream of events."""
+            if body.get("stream"):
+                self._write("text/event-stream", _written_events(events))
+            else:
+                self._write("application/json", json.dumps(whole))
 
-        def _events(self, events: list[dict[str, Any]]) -> None:
-            named = [f"event: {event['type']}\n" if "type" in event else "" for event in events]
-            lines = [f"{name}data: {json.dumps(event)}\n\n" for name, event in zip(named, events, strict=True)]
-            if events[0].get("object"):
-                lines.append("data: [DONE]\n\n")
-            data = "".join(lines).encode()
+        def _write(self, kind: str, text: str) -> None:
+            data = text.encode()
             self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
@@ -142,6 +143,18 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
+def _written_events(events: list[dict[str, Any]]) -> str:
+    lines: list[str] = []
+    for event in events:
+        if "type" in event:
+            lines.append(f"event: {event['type']}\n")
+        lines.append(f"data: {json.dumps(event)}\n\n")
+    if events[0].get("object"):
+        lines.append("data: [DONE]\n\n")
+    return "".join(lines)
+
+
+_SCRIPTED = {"id": "scripted", "object": "model"}
 _USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 _ANTHROPIC_USAGE = {"input_tokens": 1, "output_tokens": 1}
 
@@ -156,9 +169,12 @@ def _message(step: Answer) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": made}
 
 
+def _finish_reason(step: Answer) -> str:
+    return "stop" if isinstance(step, str) else "tool_calls"
+
+
 def _completion(step: Answer) -> dict[str, Any]:
-    reason = "stop" if isinstance(step, str) else "tool_calls"
-    choice = {"index": 0, "message": _message(step), "finish_reason": reason}
+    choice = {"index": 0, "message": _message(step), "finish_reason": _finish_reason(step)}
     head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "scripted"}
     return {**head, "choices": [choice], "usage": _USAGE}
 
@@ -169,15 +185,16 @@ def _chunks(step: Answer) -> list[dict[str, Any]]:
     said = _message(step)
     deltas = [{key: value for key, value in said.items() if key != "tool_calls"}]
     for index, call in enumerate(said.get("tool_calls", [])):
-        function, text = call["function"], call["function"]["arguments"]
+        function = call["function"]
+        text = function["arguments"]
         deltas.append({"tool_calls": [{**call, "index": index, "function": {**function, "arguments": ""}}]})
         middle = len(text) // 2
         pieces = [{"index": index, "function": {"arguments": piece}} for piece in (text[:middle], text[middle:])]
         deltas += [{"tool_calls": [piece]} for piece in pieces]
-    reason = "stop" if isinstance(step, str) else "tool_calls"
+    last = {"index": 0, "delta": {}, "finish_reason": _finish_reason(step)}
     return [
         *({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas),
-        {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": _USAGE},
+        {**head, "choices": [last], "usage": _USAGE},
     ]
 
 

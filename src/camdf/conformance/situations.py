@@ -29,7 +29,9 @@ TRAVEL = {
     "run_query": "Run a query on the database",
     "stock_price": "Get the price of a stock",
 }
-ASKED, LATER, SOMETHING_ELSE = "Book a flight to Oslo", "Tomorrow, please", "And play a song while we wait"
+ASKED = "Book a flight to Oslo"
+LATER = "Tomorrow, please"
+SOMETHING_ELSE = "And play a song while we wait"
 HIDDEN = "play_music"
 """What the first turn does not get."""
 
@@ -69,13 +71,17 @@ def word_overlap(task: str, tools: Sequence[Tool]) -> list[float]:
     return [len(words(task) & words(tool.text)) / len(words(tool.text)) for tool in tools]
 
 
+def _has_tool_search(driver: Driver) -> bool:
+    return getattr(driver, "HAS_TOOL_SEARCH", True)
+
+
 class _Bench:
     """Nine tools, a scripted model, and a driver that talks to it."""
 
     def __init__(self, driver: Driver, model: ScriptedModel, **settings: Any) -> None:
-        self.driver, self.model = driver, model
-        has_tool_search = getattr(driver, "HAS_TOOL_SEARCH", True)
-        self.settings = {"tool_search": has_tool_search, **settings}
+        self.driver = driver
+        self.model = model
+        self.settings = {"tool_search": _has_tool_search(driver), **settings}
         self.search = SEARCH if self.settings["tool_search"] else ()
         self.ran: list[tuple[str, dict[str, Any]]] = []
 
@@ -98,14 +104,16 @@ class _Bench:
     @property
     def steps(self) -> list[ScriptedCall]:
         """What the model does in a turn: it runs a cut tool through the search, or a tool of its list."""
-        return [_find(), _call(HIDDEN, what="Blue")] if self.search else [ScriptedCall("book_flight", {"what": "Blue"})]
+        if self.search:
+            return [_search_call(), _call_through_search(HIDDEN, what="Blue")]
+        return [ScriptedCall("book_flight", {"what": "Blue"})]
 
     def send(self, said: Any, agent: Any = None, **turn: Any) -> Reply:
         return self.driver.send(agent or self.driver.build(self.setup()), ChatTurn(said, **turn))
 
     def kept(self, task: str) -> list[str]:
         """What the gate says to a conversation that begins like this."""
-        return list(self.gate().decide([{"role": "user", "content": task}], [*map(_view, self.setup().tools)]).kept)
+        return list(self.gate().decide([{"role": "user", "content": task}], [*map(_as_tool, self.setup().tools)]).kept)
 
     @property
     def lists(self) -> list[list[str]]:
@@ -132,7 +140,7 @@ def check_the_model_gets_what_the_gate_keeps(driver: Driver) -> None:
 
 def check_any_worker_gives_the_same_tools(driver: Driver) -> None:
     """One worker, two in turn, and a new one for every turn send the same bytes."""
-    for tool_search in (False, True) if getattr(driver, "HAS_TOOL_SEARCH", True) else (False,):
+    for tool_search in sorted({False, _has_tool_search(driver)}):
         sent = []
         for workers in (1, 2, 0):
             with ScriptedModel() as model:
@@ -151,7 +159,7 @@ def check_any_worker_gives_the_same_tools(driver: Driver) -> None:
 
 def check_the_search_leads_to_what_is_cut(driver: Driver) -> None:
     """The model finds a tool and runs it; the list stands, in this turn and the next."""
-    steps = [_find(), _call(HIDDEN, what="Blue")]
+    steps = [_search_call(), _call_through_search(HIDDEN, what="Blue")]
     with ScriptedModel(steps) as model:
         bench = _Bench(driver, model)
         reply = bench.send(ASKED)
@@ -164,17 +172,17 @@ def check_the_search_leads_to_what_is_cut(driver: Driver) -> None:
 
 def check_the_search_may_be_misused(driver: Driver) -> None:
     """A call that means nothing is answered in words, and nothing runs."""
-    _misused(driver, MISUSED)
+    _check_misuse_runs_nothing(driver, MISUSED)
 
 
 def check_arguments_may_be_no_json(driver: Driver) -> None:
     """A call whose arguments were cut off runs nothing and ends no run."""
-    _misused(driver, NO_JSON)
+    _check_misuse_runs_nothing(driver, NO_JSON)
 
 
 def check_arguments_may_be_no_object(driver: Driver) -> None:
     """A call whose arguments are a list, a text or nothing runs nothing and ends no run."""
-    _misused(driver, NO_OBJECT)
+    _check_misuse_runs_nothing(driver, NO_OBJECT)
 
 
 def check_the_search_may_be_left_out(driver: Driver) -> None:
@@ -235,7 +243,8 @@ def check_a_sub_agent_decides_for_itself(driver: Driver) -> None:
 
         tools = tuple(replace(tool, run=run) if tool.name == "book_flight" else tool for tool in bench.setup().tools)
         bench.send(ASKED, driver.build(bench.setup(tools=tools)))
-        outer, inner = [*bench.kept(ASKED), *bench.search], [*bench.kept(weather), *bench.search]
+        outer = [*bench.kept(ASKED), *bench.search]
+        inner = [*bench.kept(weather), *bench.search]
         _promise(bench.lists == [outer, inner, outer], f"each has its own tools: {bench.lists}")
 
 
@@ -250,12 +259,12 @@ def check_handoffs(driver: Driver) -> None:
 
 def check_approvals(driver: Driver) -> None:
     """A run that stopped for an approval goes on, on another worker, with the tools that it had."""
-    _approved(driver, "book_flight", ScriptedCall("book_flight", {"what": "Oslo"}))
+    _check_runs_once_approved(driver, "book_flight", ScriptedCall("book_flight", {"what": "Oslo"}))
 
 
 def check_approvals_through_the_search(driver: Driver) -> None:
     """A tool that needs an approval needs it behind the search, too."""
-    _approved(driver, HIDDEN, _call(HIDDEN, what="Oslo"))
+    _check_runs_once_approved(driver, HIDDEN, _call_through_search(HIDDEN, what="Oslo"))
 
 
 def check_tools_may_change(driver: Driver) -> None:
@@ -323,7 +332,10 @@ class _Structured(ScriptedModel):
     def answer(self, body: dict[str, Any]) -> Step | int:
         super().answer(body)
         added = [name for name in self.tool_names(-1) if name not in TRAVEL and name not in SEARCH]
-        return ScriptedCall(added[0], {"answer": "yes"}) if added else json.dumps({"answer": "yes"})
+        answer = {"answer": "yes"}
+        if added:
+            return ScriptedCall(added[0], answer)
+        return json.dumps(answer)
 
 
 class _HandingOver(ScriptedModel):
@@ -353,22 +365,23 @@ class _CallingAll(ScriptedModel):
 
     def answer(self, body: dict[str, Any]) -> Step | int:
         super().answer(body)
-        calls = [ScriptedCall(name, {"what": name}) for name in self.tool_names(-1) if self.word in name]
-        return "done" if len(self.requests) > 1 else tuple(calls)
+        if len(self.requests) > 1:
+            return "done"
+        return tuple(ScriptedCall(name, {"what": name}) for name in self.tool_names(-1) if self.word in name)
 
 
-def _misused(driver: Driver, calls: Sequence[tuple[str, Any]]) -> None:
+def _check_misuse_runs_nothing(driver: Driver, calls: Sequence[tuple[str, Any]]) -> None:
     with ScriptedModel([ScriptedCall(*call) for call in calls]) as model:
         bench = _Bench(driver, model)
         reply = bench.send(ASKED)
         while model.script:  # where the framework ends a run at such a call
             reply = bench.send(LATER, history=reply.history)
-        model.script = [_call(HIDDEN, what="Blue")]
+        model.script = [_call_through_search(HIDDEN, what="Blue")]
         bench.send(LATER, history=reply.history)
         _promise(bench.ran == [(HIDDEN, {"what": "Blue"})], f"only the call that means something runs: {bench.ran}")
 
 
-def _approved(driver: Driver, name: str, call: ScriptedCall) -> None:
+def _check_runs_once_approved(driver: Driver, name: str, call: ScriptedCall) -> None:
     with ScriptedModel([call]) as model:
         bench = _Bench(driver, model)
         tools = tuple(replace(tool, needs_approval=tool.name == name) for tool in bench.setup().tools)
@@ -381,15 +394,15 @@ def _approved(driver: Driver, name: str, call: ScriptedCall) -> None:
         _promise(bench.lists[0] == bench.lists[-1], f"with the same tools: {bench.lists}")
 
 
-def _find() -> ScriptedCall:
+def _search_call() -> ScriptedCall:
     return ScriptedCall(FIND.name, {"query": "play a song"})
 
 
-def _call(tool: str, **arguments: Any) -> ScriptedCall:
+def _call_through_search(tool: str, **arguments: Any) -> ScriptedCall:
     return ScriptedCall(CALL.name, {"name": tool, "arguments": arguments})
 
 
-def _view(tool: RunnableTool) -> Tool:
+def _as_tool(tool: RunnableTool) -> Tool:
     return Tool(tool.name, tool.description, tool.parameters, tool.server)
 
 

@@ -20,7 +20,7 @@ def mined(run: Callable[[], object]) -> list[list[str]]:
     from google.protobuf.json_format import MessageToDict
     from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
-    memory = _memory()
+    memory = _span_memory()
     memory.clear()
     run()
     spans = [json.dumps(MessageToDict(encode_spans([span]))) for span in memory.get_finished_spans()]
@@ -31,7 +31,7 @@ def mined(run: Callable[[], object]) -> list[list[str]]:
 
 
 @cache
-def _memory() -> Any:
+def _span_memory() -> Any:
     """Where the spans of this process go: it has one tracer provider, and frameworks ask for it once."""
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
