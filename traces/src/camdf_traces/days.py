@@ -200,7 +200,7 @@ class Days:
         self._spans = DeltaFolder.made(f"{self.root}/{SPANS}", "spans", beside, [*SPAN_PLACE], self.settings)
         self._tasks.widen(ROW)
         self._spans.widen(beside)
-        self.forgotten = Forgotten.of(self.root, self.settings["salt"])
+        self.forgotten = Forgotten.read(self.root, self.settings["salt"])
 
     @classmethod
     def opened(cls, table: File, rules: Rules, spans_a_day: Callable[[], int]) -> Days:
@@ -372,7 +372,7 @@ class Days:
     def _reload(self) -> None:
         self._tasks.refresh()
         self._spans.refresh()
-        self.forgotten = Forgotten.of(self.root, self.settings["salt"])
+        self.forgotten = Forgotten.read(self.root, self.settings["salt"])
 
 
 def end_of(day: date) -> int:

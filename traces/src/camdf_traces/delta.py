@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from camdf._files import write_whole
 from camdf.errors import require
-from camdf_traces.readers.files import elsewhere
+from camdf_traces.readers.files import file_system_of
 from camdf_traces.spans import arrow_schema
 
 if TYPE_CHECKING:
@@ -121,25 +121,17 @@ class DeltaFolder:
     def files(self) -> list[DataFile]:
         """The files of this version."""
         if self.version not in self._files:
-            self._files[self.version] = self._listed()
+            self._files[self.version] = self._files_of_this_version()
         return self._files[self.version]
 
     def refresh(self) -> None:
         """Go on to the newest version."""
         self._table.update_incremental()
 
-    def _listed(self) -> list[DataFile]:
+    def _files_of_this_version(self) -> list[DataFile]:
         actions = require("pyarrow", "mining").table(self._table.get_add_actions(flatten=True)).to_pylist()
         columns = self._table.metadata().partition_columns
-        return [
-            DataFile(
-                action["path"],
-                {name: _written(action[f"partition.{name}"]) for name in columns},
-                action["size_bytes"],
-                action["num_records"],
-            )
-            for action in actions
-        ]
+        return [_data_file(action, columns) for action in actions]
 
     def number(self, name: str) -> int | None:
         """The number that the last commit with one of this name carries."""
@@ -148,21 +140,18 @@ class DeltaFolder:
 
     def commit(self, add: Iterable[DataFile], remove: Iterable[DataFile] = (), **numbers: int) -> None:
         """Make the next version; `LostRaceError` where a file to remove is gone, or a number has changed, meanwhile."""
-        delta, actions = require("deltalake", "delta"), require("deltalake.transaction", "delta")
+        delta = require("deltalake", "delta")
+        actions = require("deltalake.transaction", "delta")
         now = int(time.time() * 1000)
-        changes = [
-            *(
-                actions.AddAction(
-                    file.path, file.size, dict(file.values), now, True, json.dumps({"numRecords": file.rows})
-                )
-                for file in add
-            ),
-            *(actions.RemoveAction(file.path, True, now, file.size, dict(file.values)) for file in remove),
+        added = [
+            actions.AddAction(file.path, file.size, dict(file.values), now, True, json.dumps({"numRecords": file.rows}))
+            for file in add
         ]
+        removed = [actions.RemoveAction(file.path, True, now, file.size, dict(file.values)) for file in remove]
         carried = [delta.Transaction(name, number) for name, number in numbers.items()]
         try:
             self._table.create_write_transaction(
-                changes,
+                [*added, *removed],
                 "append",
                 self._table.schema(),
                 self._table.metadata().partition_columns,
@@ -209,12 +198,13 @@ def write_data(root: str, rows: pl.DataFrame, values: Mapping[str, str | None]) 
 
 def read_data(root: str, files: Iterable[DataFile], columns: Sequence[str] | None = None) -> list[pl.DataFrame]:
     """The rows of each file, with the values of its partition; some columns of it, or all."""
-    polars, parquet = require("polars", "mining"), require("pyarrow.parquet", "mining")
-    filesystem, place = elsewhere(root) if "://" in root else (None, root)
+    polars = require("polars", "mining")
+    parquet = require("pyarrow.parquet", "mining")
+    filesystem, place = file_system_of(root)
     tables = []
     for file in files:
-        read = None if columns is None else [name for name in columns if name not in file.values]
-        table = parquet.read_table(f"{place}/{file.path}", columns=read, filesystem=filesystem, partitioning=None)
+        stored = None if columns is None else [name for name in columns if name not in file.values]
+        table = parquet.read_table(f"{place}/{file.path}", columns=stored, filesystem=filesystem, partitioning=None)
         values = [polars.lit(value, polars.String).alias(name) for name, value in file.values.items()]
         tables.append(polars.from_arrow(table).with_columns(values))
     return tables
@@ -222,29 +212,35 @@ def read_data(root: str, files: Iterable[DataFile], columns: Sequence[str] | Non
 
 def put(path: str, content: bytes) -> None:
     """A file, whole or not at all."""
-    if "://" in path:
-        filesystem, place = elsewhere(path)
+    filesystem, place = file_system_of(path)
+    if filesystem is not None:
         filesystem.pipe(place, content)
     else:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         write_whole(path, content)
 
 
-def listed(folder: str) -> list[bytes]:
+def contents_of(folder: str) -> list[bytes]:
     """The content of every file in a folder; nothing where there is no folder."""
-    if "://" in folder:
-        filesystem, place = elsewhere(folder)
-        return [filesystem.cat_file(path) for path in (filesystem.find(place) if filesystem.exists(place) else ())]
-    return [path.read_bytes() for path in sorted(Path(folder).glob("*.json"))]
+    filesystem, place = file_system_of(folder)
+    if filesystem is None:
+        return [path.read_bytes() for path in sorted(Path(place).glob("*.json"))]
+    if not filesystem.exists(place):
+        return []
+    return [filesystem.cat_file(path) for path in filesystem.find(place)]
 
 
 def discard(root: str, files: Iterable[DataFile]) -> None:
     """Delete files that no commit names, and none ever will."""
-    filesystem, place = elsewhere(root) if "://" in root else (None, root)
+    filesystem, place = file_system_of(root)
+    remove = os.remove if filesystem is None else filesystem.rm
     for file in files:
         with suppress(OSError):
-            (filesystem.rm if filesystem else os.remove)(f"{place}/{file.path}")
+            remove(f"{place}/{file.path}")
 
 
-def _written(value: Any) -> str | None:
-    return None if value is None else str(value)
+def _data_file(action: Mapping[str, Any], partitions: Iterable[str]) -> DataFile:
+    """A file as the log tells of it."""
+    values = {name: action[f"partition.{name}"] for name in partitions}
+    texts = {name: None if value is None else str(value) for name, value in values.items()}
+    return DataFile(action["path"], texts, action["size_bytes"], action["num_records"])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from camdf.datasets.ids import hashed
 from camdf.errors import require
-from camdf_traces.delta import listed, put
+from camdf_traces.delta import contents_of, put
 from camdf_traces.spans import day_of
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ class Forgotten:
     before: str = ""
 
     @classmethod
-    def of(cls, table: str, salt: str) -> Forgotten:
+    def read(cls, table: str, salt: str) -> Forgotten:
         """All that a table was ever told."""
-        told = [json.loads(content) for content in listed(f"{table}/{FORGOTTEN}")]
-        marks = frozenset(mark for record in told for mark in record["marks"])
-        return cls(salt, marks, max((record["before"] for record in told), default=""))
+        records = [json.loads(content) for content in contents_of(f"{table}/{FORGOTTEN}")]
+        marks = frozenset(mark for record in records for mark in record["marks"])
+        return cls(salt, marks, max((record["before"] for record in records), default=""))
 
     def mark(self, column: str, text: str) -> str:
         """What is remembered of an id."""
@@ -57,8 +57,8 @@ class Forgotten:
 
     def remember(self, table: str, ids: Iterable[tuple[str, str]], before: str = "") -> None:
         """Tell a table to forget these, each a column and an id, and what began before a day."""
-        told = {"marks": sorted(self.mark(*column_and_id) for column_and_id in ids), "before": before}
-        put(f"{table}/{FORGOTTEN}/{uuid.uuid4().hex}.json", json.dumps(told).encode())
+        record = {"marks": sorted(self.mark(*column_and_id) for column_and_id in ids), "before": before}
+        put(f"{table}/{FORGOTTEN}/{uuid.uuid4().hex}.json", json.dumps(record).encode())
 
     def covers(self, spans: pl.DataFrame) -> pl.Series:
         """Whether each span is one to forget: it began too early, or its trace has an id that is marked."""
@@ -66,9 +66,10 @@ class Forgotten:
         early = spans.select((day_of("start") < self.before).fill_null(False)).to_series()
         if not self.marks:
             return early
-        columns = ("trace_id", *IDS)
-        told = {
-            name: [value for value in spans[name].unique() if self.mark(name, value) in self.marks] for name in columns
-        }
-        traces = spans.filter(polars.any_horizontal(polars.col(name).is_in(told[name]) for name in columns))["trace_id"]
+        marked = [polars.col(name).is_in(self._marked_in(spans[name])) for name in ("trace_id", *IDS)]
+        traces = spans.filter(polars.any_horizontal(marked))["trace_id"]
         return early | spans["trace_id"].is_in(traces.unique().implode())
+
+    def _marked_in(self, ids: pl.Series) -> list[str]:
+        """Those of the ids in a column that are marked."""
+        return [text for text in ids.unique() if self.mark(ids.name, text) in self.marks]

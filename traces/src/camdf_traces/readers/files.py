@@ -19,7 +19,8 @@ from camdf_traces.readers.values import Unreadable, decoded
 Place: TypeAlias = str | PathLike[str]
 """A file or a folder of this machine, or any URL that fsspec opens: `s3://bucket/traces`."""
 
-DOCUMENT, LINES = (".json",), (".jsonl", ".ndjson")
+DOCUMENT = (".json",)
+LINES = (".jsonl", ".ndjson")
 PROTOBUF = (".binpb", ".pb")
 PACKED = (".gz", ".bz2", ".zst")
 ENDINGS = f"{', '.join((*DOCUMENT, *LINES, *PROTOBUF))}, these with {', '.join(PACKED)} behind them, and .parquet"
@@ -34,14 +35,14 @@ BYTES_A_BATCH = 64_000_000
 """About how much of a Parquet file is in memory together, beside one row group as it is stored."""
 
 
-def _ends(name: str, endings: tuple[str, ...]) -> bool:
+def _has_ending(name: str, endings: tuple[str, ...]) -> bool:
     """Whether a name has one of some endings, with that of a packed file behind it or without."""
     return name.endswith(tuple(ending + packed for ending in endings for packed in ("", *PACKED)))
 
 
 def _is_readable(name: str) -> bool:
     """Whether a file has the name of one with traces in it."""
-    return name.endswith(".parquet") or _ends(name, (*DOCUMENT, *LINES, *PROTOBUF))
+    return name.endswith(".parquet") or _has_ending(name, (*DOCUMENT, *LINES, *PROTOBUF))
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ class TraceFile:
         message the file ends, or the next size begins.
         """
         with self.unpacked() as stream:
-            size, start = stream.read(4), stream.read(4)
+            size = stream.read(4)
+            start = stream.read(4)
             if not (size < b"\t" and start.startswith((b"\n", ZSTANDARD))):
                 return False
             left = int.from_bytes(size) - len(start)
@@ -88,7 +90,9 @@ class TraceFile:
         try:
             if self.filesystem is not None:
                 return self.filesystem.size(self.path) or 0
-            return Path(self.path).stat().st_size if os.access(self.path, os.R_OK) else 0
+            if not os.access(self.path, os.R_OK):
+                return 0
+            return Path(self.path).stat().st_size
         except OSError:
             return 0
 
@@ -129,7 +133,8 @@ class TraceFile:
         """How many lines begin before its part."""
         if not self.start:
             return 0
-        left, lines = self.start - 1, 1
+        left = self.start - 1
+        lines = 1
         with self.unpacked() as stream:
             while some := stream.read(min(left, BYTES_AT_A_TIME)):
                 left -= len(some)
@@ -140,12 +145,16 @@ class TraceFile:
 def trace_files(place: Place) -> tuple[list[TraceFile], list[str]]:
     """A file by itself, or the trace files below a folder in the order of their names; and the names of all others."""
     named = fspath(place)
-    filesystem, root = elsewhere(named) if "://" in named else (None, named)
-    if filesystem.isfile(root) if filesystem else Path(root).is_file():
+    filesystem, root = file_system_of(named)
+    is_file = Path(root).is_file() if filesystem is None else filesystem.isfile(root)
+    if is_file:
         return [TraceFile(root, filesystem)], []
-    if not (filesystem or Path(root).is_dir()):
+    if filesystem is not None:
+        below = filesystem.find(root)
+    elif Path(root).is_dir():
+        below = [str(path) for path in Path(root).rglob("*") if path.is_file()]
+    else:
         raise DataError(f"There is no file or folder {named}. Check its name, or run the command where it is.")
-    below = filesystem.find(root) if filesystem else (str(path) for path in Path(root).rglob("*") if path.is_file())
     files = [TraceFile(path, filesystem) for path in sorted(below)]
     readable = [file for file in files if _is_readable(file.name)]
     if not readable:
@@ -153,15 +162,18 @@ def trace_files(place: Place) -> tuple[list[TraceFile], list[str]]:
     return readable, [file.name for file in files if not _is_readable(file.name)]
 
 
-def elsewhere(url: str) -> tuple[Any, str]:
-    """The file system that a URL names, and the place in it."""
+def file_system_of(place: str) -> tuple[Any, str]:
+    """The file system of fsspec that a URL names, None for this machine's own; and the place in it."""
+    if "://" not in place:
+        return None, place
     core = require("fsspec.core", "mining")
     try:
-        filesystem, root = core.url_to_fs(url)
+        filesystem, root = core.url_to_fs(place)
     except ImportError as error:  # fsspec says which package: s3fs, gcsfs, adlfs
-        raise MissingExtraError(f"{url} cannot be opened yet. {error}: pip install it beside camdf[mining].") from error
+        why = f"{place} cannot be opened yet. {error}: pip install it beside camdf[mining]."
+        raise MissingExtraError(why) from error
     except ValueError as error:
-        raise DataError(f"{url} must be a URL that fsspec knows. {error}.") from None
+        raise DataError(f"{place} must be a URL that fsspec knows. {error}.") from None
     return filesystem, root
 
 
@@ -172,55 +184,59 @@ def records_of(file: TraceFile) -> Iterator[tuple[int, Any]]:
     are counted from its first one.
     """
     if file.is_parquet:
-        yield from enumerate(_rows(file), start=1)
+        yield from enumerate(_parquet_rows(file), start=1)
         return
     if not file.start and file.has_messages():
-        yield from enumerate(_messages(file), start=1)
+        yield from enumerate(_sized_messages(file), start=1)
         return
-    if _ends(file.name, PROTOBUF):
+    if _has_ending(file.name, PROTOBUF):
         with file.unpacked() as stream:
-            yield 1, _message(stream.read())
+            yield 1, _parsed_message(stream.read())
         return
-    if _ends(file.name, DOCUMENT):
+    if _has_ending(file.name, DOCUMENT):
         with file.unpacked() as stream:
             first = stream.readline()
-            if isinstance(_parsed(first), Unreadable):
-                whole = _parsed(first + stream.read())
+            if isinstance(_parsed_record(first), Unreadable):
+                whole = _parsed_record(first + stream.read())
                 if not isinstance(whole, Unreadable):
                     yield 1, whole
                     return
     for number, line in enumerate(file.lines(), start=1):
         if not line.isspace():
-            yield number, _parsed(line)
+            yield number, _parsed_record(line)
 
 
-def _parsed(text: bytes) -> Any:
+def _parsed_record(text: bytes) -> Any:
     with needs("mining"):
         from camdf_traces.readers.otlp_json import typed_document
     try:
         typed = typed_document(text)
-        return decoded(text) if typed is None else typed
+        if typed is not None:
+            return typed
+        return decoded(text)
     except (ValueError, RecursionError):
         return Unreadable("not JSON")
 
 
-def _messages(file: TraceFile) -> Iterator[Any]:
+def _sized_messages(file: TraceFile) -> Iterator[Any]:
     """The messages of a file, each after its size in four bytes."""
     with file.unpacked() as stream:
         while size := stream.read(4):
             message = stream.read(int.from_bytes(size))
-            whole = len(size) == 4 and len(message) == int.from_bytes(size)
-            yield _message(message) if whole else Unreadable("cut short")
+            if len(size) == 4 and len(message) == int.from_bytes(size):
+                yield _parsed_message(message)
+            else:
+                yield Unreadable("cut short")
 
 
-def _message(message: bytes) -> Any:
+def _parsed_message(message: bytes) -> Any:
     """OTLP in protobuf or in JSON, packed or not."""
     try:
         if message.startswith(ZSTANDARD):
             pyarrow = require("pyarrow", "mining")
             message = pyarrow.input_stream(pyarrow.py_buffer(message), compression="zstd").read()
         if message.startswith(b"{"):
-            return _parsed(message)
+            return _parsed_record(message)
         with needs("otlp"):
             from camdf_traces.readers.otlp_proto import typed_message
         return typed_message(message)
@@ -230,7 +246,7 @@ def _message(message: bytes) -> Any:
         return Unreadable("not packed as it should be")
 
 
-def _rows(file: TraceFile) -> Iterator[dict[str, Any]]:
+def _parquet_rows(file: TraceFile) -> Iterator[dict[str, Any]]:
     """The rows of a Parquet file, a batch in memory at a time; every time, however deep, is nanoseconds since 1970."""
     with needs("mining"):
         import pyarrow as pa

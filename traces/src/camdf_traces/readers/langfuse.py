@@ -62,7 +62,8 @@ def span(part: Any, with_text: bool = True) -> Span:
     ids = {column: lookup(record, LANGFUSE, column) for column in ("trace_id", "span_id", "parent_id")}
     times = {column: nanoseconds(lookup(record, LANGFUSE, column), 1_000_000) for column in ("start", "end")}
     decision = gate_decision([as_mapping(record.get("metadata"))])
-    service, success = lookup(record, LANGFUSE, "service"), outcome(_scores(record, whole))
+    service = lookup(record, LANGFUSE, "service")
+    success = outcome(_scores(record, whole))
     return checked_span(**ids, **times, **decision, **columns, service=service, success=success)
 
 
@@ -79,42 +80,56 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
 
 def _observation_columns(record: Mapping[str, Any], with_text: bool) -> dict[str, Any]:
     """The columns that an observation gives by itself, without its trace."""
-    fields = COLUMNS.of(record)
+    fields = COLUMNS.values_in(record)
     kind = KINDS.get(as_text(fields["kind"]).upper(), "other")
     kind = kind_of_chain(kind, fields["name"], record.get("metadata"))
-    model, tool = kind == "model", kind == "tool"
-    failed = as_text(fields["error"]).upper() == "ERROR"
-    return {
+    columns: dict[str, Any] = {
         "kind": kind,
-        "name": (as_text(fields["model"]) if model else "")
-        or (tool_that_ran(fields["name"], fields["text"]) if tool else fields["name"]),
+        "name": fields["name"],
         "conversation": fields["conversation"],
         "user": fields["user"],
-        "error": "error" if failed else (reported_error(record.get("output")) if tool else ""),
-        "text": user_text(_conversation(fields["text"])) if with_text and kind in ("agent", "model") else "",
-        "offered": (tool_names(fields["offered"]) or _appended(record.get("input"))) if model else (),
-        **(_requested(record) if model else {}),
-        "continues": ends_with_a_result(_conversation(fields["text"])) if model else None,
-        "call_id": fields["call_id"] if tool else "",
-        **(_spent(fields) if model else {}),
+        "error": "",
+    }
+    if kind == "model":
+        columns |= _model_call_columns(record, fields)
+    elif kind == "tool":
+        columns["name"] = tool_that_ran(fields["name"], fields["text"])
+        columns["error"] = reported_error(record.get("output"))
+        columns["call_id"] = fields["call_id"]
+    if as_text(fields["error"]).upper() == "ERROR":
+        columns["error"] = "error"
+    if with_text and kind in ("agent", "model"):
+        columns["text"] = user_text(_without_definitions(fields["text"]))
+    return columns
+
+
+def _model_call_columns(record: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns that only a call of a model has. Langfuse counts tokens read from a cache apart."""
+    input_tokens, cached_tokens, output_tokens = (
+        as_whole(fields[name]) for name in ("input_tokens", "cached_tokens", "output_tokens")
+    )
+    if input_tokens is not None and cached_tokens is not None:
+        input_tokens += cached_tokens
+    return {
+        "name": as_text(fields["model"]) or fields["name"],
+        "offered": tool_names(fields["offered"]) or _definitions_in_messages(record.get("input")),
+        **_requested_in_observation(record),
+        "continues": ends_with_a_result(_without_definitions(fields["text"])),
+        "input_tokens": input_tokens,
+        "cached_tokens": cached_tokens,
+        "output_tokens": output_tokens,
     }
 
 
-def _spent(fields: Mapping[str, Any]) -> dict[str, int | None]:
-    """Tokens of the request, those of them read from a cache, which Langfuse counts apart, and of the answer."""
-    new, cached, output = (as_whole(fields[f"{name}_tokens"]) for name in ("input", "cached", "output"))
-    whole = new if new is None or cached is None else new + cached
-    return {"input_tokens": whole, "cached_tokens": cached, "output_tokens": output}
-
-
-def _appended(value: Any) -> tuple[str, ...]:
+def _definitions_in_messages(value: Any) -> tuple[str, ...]:
     """The tools that the LangChain handler appends to the messages, each as a message of role `tool`.
 
     A tool's result has that role too, but it answers a call and its content is no definition.
     """
-    input = structured(value)
-    messages = as_list(as_mapping(input).get("messages") if isinstance(input, Mapping) else input)
-    return tool_names([as_mapping(message)["content"] for message in messages if _is_definition(message)])
+    messages = structured(value)
+    if isinstance(messages, Mapping):
+        messages = messages.get("messages")
+    return tool_names([as_mapping(message)["content"] for message in as_list(messages) if _is_definition(message)])
 
 
 def _is_definition(message: Any) -> bool:
@@ -126,16 +141,21 @@ def _is_definition(message: Any) -> bool:
     return fields.get("role") == "tool" and not fields.get("tool_call_id") and bool(named)
 
 
-def _conversation(value: Any) -> Any:
+def _without_definitions(value: Any) -> Any:
+    """The messages of a request, without those that the LangChain handler appends to them."""
     messages = structured(value)
-    return [message for message in messages if not _is_definition(message)] if isinstance(messages, list) else messages
+    if not isinstance(messages, list):
+        return messages
+    return [message for message in messages if not _is_definition(message)]
 
 
-def _requested(record: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+def _requested_in_observation(record: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """The calls of an answer, which has their ids; else the names that Langfuse keeps beside it."""
     calls = requested_columns(record.get("output"))
+    if calls["requested"]:
+        return calls
     named = tool_names(lookup(record, {"names": LANGFUSE["requested"][:2]}, "names"))
-    return calls if calls["requested"] else {"requested": named, "request_ids": ()}
+    return {"requested": named, "request_ids": ()}
 
 
 def _scores(record: Mapping[str, Any], of_trace: bool) -> Iterator[tuple[Any, Any]]:

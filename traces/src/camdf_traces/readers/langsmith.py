@@ -54,7 +54,7 @@ def parts(record: Any) -> Iterator[Any]:
 def span(part: Any, with_text: bool = True) -> Span:
     """One run."""
     record = as_mapping(part)
-    fields = COLUMNS.of(record)
+    fields = COLUMNS.values_in(record)
     return checked_span(
         trace_id=fields["trace_id"] or fields["span_id"],
         span_id=fields["span_id"],
@@ -70,8 +70,8 @@ def span(part: Any, with_text: bool = True) -> Span:
 
 def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     """The columns that a span of LangSmith's own OpenTelemetry gives: it is a run under other names."""
-    run = SPAN.of(otel.attributes)
-    run |= {name: _content(run[name]) for name in ("inputs", "outputs")}
+    run = SPAN.values_in(otel.attributes)
+    run |= {name: _inputs_or_outputs(run[name]) for name in ("inputs", "outputs")}
     pieces = {name: value for name, value in otel.attributes.items() if name.startswith(PIECE)}
     run["extra"] = {
         "metadata": {name.removeprefix(PIECE): value for name, value in pieces.items()},
@@ -81,11 +81,11 @@ def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     # LangSmith sets the status OK when a run begins, and OpenTelemetry keeps it if the run fails.
     raised = [event.get("exception.message") for name, event in otel.events if name == "exception"]
     run |= {"parent_run_id": otel.parent_id, "error": next(filter(None, raised), otel.error)}
-    return _run_columns(run, COLUMNS.of(run), with_text)
+    return _run_columns(run, COLUMNS.values_in(run), with_text)
 
 
-def _content(value: Any) -> Any:
-    """Inputs or outputs: an object. LangSmith before 0.14.3 wrote JSON as bytes, which every export has in base64."""
+def _inputs_or_outputs(value: Any) -> Any:
+    """An object. LangSmith before 0.14.3 wrote JSON as bytes, which every export has in base64."""
     if isinstance(value, str) and value.startswith("e"):  # as the brace of an object does
         with suppress(ValueError):
             return structured(b64decode(value, validate=True).decode())
@@ -95,39 +95,46 @@ def _content(value: Any) -> Any:
 def _run_columns(record: dict[str, Any], fields: dict[str, Any], with_text: bool) -> dict[str, Any]:
     """The columns that a run gives by itself, without its ids, its times and its ratings."""
     kind = KINDS.get(as_text(fields["kind"])) or ("agent" if _is_agent(record) else "other")
-    model = kind == "model"
-    spent = {name: fields[name] if model else None for name in ("input_tokens", "cached_tokens", "output_tokens")}
-    return {
+    columns: dict[str, Any] = {
         "kind": kind,
-        "name": (as_text(fields["model"]) if model else "") or _name(fields, kind),
+        "name": as_text(fields["name"]),
         "conversation": fields["conversation"],
         "user": fields["user"],
-        "error": "" if hands_over(fields["error"]) else error_type(fields["error"]) or _other_error(record, kind),
-        "text": user_text(fields["text"]) if with_text and kind in ("agent", "model") else "",
-        "offered": tool_names(fields["offered"]) if model else (),
-        **(requested_columns(fields["requested"]) if model else {}),
-        "continues": ends_with_a_result(structured(fields["text"])) if model else None,
-        "call_id": fields["call_id"] if kind == "tool" else "",
+        "error": _error_of_run(record, kind, fields["error"]),
         **gate_decision([as_mapping(as_mapping(record.get("extra")).get("metadata"))]),
-        **spent,
     }
+    if kind == "model":
+        columns["name"] = as_text(fields["model"]) or columns["name"]
+        columns["offered"] = tool_names(fields["offered"])
+        columns |= requested_columns(fields["requested"])
+        columns["continues"] = ends_with_a_result(structured(fields["text"]))
+        columns |= {name: fields[name] for name in ("input_tokens", "cached_tokens", "output_tokens")}
+    elif kind == "tool":
+        columns["name"] = tool_that_ran(fields["name"], fields["text"])
+        columns["call_id"] = fields["call_id"]
+    if with_text and kind in ("agent", "model"):
+        columns["text"] = user_text(fields["text"])
+    return columns
 
 
 def _is_agent(record: dict[str, Any]) -> bool:
     """The top of a trace, or a chain below it that LangChain or OpenAI Agents made for an agent."""
     extra = as_mapping(record.get("extra"))
-    metadata, top = as_mapping(extra.get("metadata")), not lookup(record, LANGSMITH, "parent_id")
+    metadata = as_mapping(extra.get("metadata"))
     described = as_mapping(extra.get("invocation_params"))
     if "handoffs" in described or described.get("tools"):  # so OpenAI Agents describe an agent
         return True
-    return top or kind_of_chain("other", record.get("name"), metadata) == "agent"
+    is_top = not lookup(record, LANGSMITH, "parent_id")
+    return is_top or kind_of_chain("other", record.get("name"), metadata) == "agent"
 
 
-def _name(fields: dict[str, Any], kind: str) -> str:
-    return tool_that_ran(fields["name"], fields["text"]) if kind == "tool" else as_text(fields["name"])
-
-
-def _other_error(record: dict[str, Any], kind: str) -> str:
+def _error_of_run(record: dict[str, Any], kind: str, error: Any) -> str:
+    if hands_over(error):
+        return ""
+    if error:
+        return error_type(error)
     if record.get("status") == "error":
         return "error"
-    return reported_error(record.get("outputs")) if kind == "tool" else ""
+    if kind == "tool":
+        return reported_error(record.get("outputs"))
+    return ""

@@ -22,7 +22,9 @@ QUESTIONS = ("messages", "input", "query", "question", "prompt", "task", "text",
 
 def tool_names(value: Any) -> tuple[str, ...]:
     """The names of tool definitions: a list of definitions or names, or an object of definitions by name."""
-    return _names_in_text(value) if isinstance(value, str) else _names(value)
+    if isinstance(value, str):
+        return _names_in_text(value)
+    return _names_in_definitions(value)
 
 
 @lru_cache(maxsize=64)
@@ -31,7 +33,7 @@ def _names_in_text(definitions: str) -> tuple[str, ...]:
     with needs("mining"):
         from camdf_traces.readers.definitions import bare_definitions
     bare = bare_definitions(definitions)
-    return _names(definitions if bare is None else bare)
+    return _names_in_definitions(definitions if bare is None else bare)
 
 
 @lru_cache(maxsize=256)
@@ -39,17 +41,21 @@ def _name_in_text(definition: str) -> str:
     """The same for tracers that write each definition by itself."""
     with needs("mining"):
         from camdf_traces.readers.definitions import bare_definition
-    bare = bare_definition(definition)
-    parsed = structured(definition) if bare is None else bare
-    return as_text(parsed) if isinstance(parsed, str) else _tool_name(parsed)
+    parsed = bare_definition(definition)
+    if parsed is None:
+        parsed = structured(definition)
+    if isinstance(parsed, str):
+        return as_text(parsed)
+    return _tool_name(parsed)
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def _names_in_definitions(value: Any) -> tuple[str, ...]:
     definitions = structured(value)
     if isinstance(definitions, Mapping):
         definitions = [definitions] if _tool_name(definitions) else list(definitions)
-    names = map(_tool_name, definitions) if isinstance(definitions, (list, tuple)) else ()
-    return tuple(dict.fromkeys(filter(None, names)))
+    if not isinstance(definitions, (list, tuple)):
+        return ()
+    return tuple(dict.fromkeys(filter(None, map(_tool_name, definitions))))
 
 
 def _tool_name(definition: Any) -> str:
@@ -58,10 +64,13 @@ def _tool_name(definition: Any) -> str:
     definition = structured(definition)
     if isinstance(definition, dict):
         known = map(definition.get, ("name", "type", "function"))
-        named = any(isinstance(candidate, (str, dict)) and candidate for candidate in known)
-        return as_text(name_of(definition)) if named else ""
+        if not any(isinstance(candidate, (str, dict)) and candidate for candidate in known):
+            return ""
+        return as_text(name_of(definition))
     name = as_text(definition)
-    return "" if name.startswith("<") and " object at 0x" in name else name  # as Python shows LlamaIndex's to MLflow
+    if name.startswith("<") and " object at 0x" in name:  # as Python shows LlamaIndex's to MLflow
+        return ""
+    return name
 
 
 def requested_columns(*answers: Any, without: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
@@ -84,17 +93,19 @@ def requested_calls(value: Any) -> list[tuple[str, str]]:
 
 
 def _add_called(value: Any, depth: int, calls: dict[tuple[str, str], None]) -> None:
+    if not depth:
+        return
     if isinstance(value, (list, tuple)):
-        for part in value if depth else ():
+        for part in value:
             _add_called(structured(part), depth - 1, calls)
-    elif isinstance(value, dict) and depth:
+    elif isinstance(value, dict):
         if value.get("type") in CALLS and (
             name := tool_that_ran(value.get("name"), value.get("arguments") or value.get("input"))
         ):
             calls[name, as_text(value.get("call_id") or value.get("id"))] = None
         if value.get("part_kind") == "tool-call" and (name := tool_that_ran(value.get("tool_name"), value.get("args"))):
             calls[name, as_text(value.get("tool_call_id"))] = None  # pydantic-ai's own messages
-        for call in as_list(value["tool_calls"]) if "tool_calls" in value else ():
+        for call in as_list(value.get("tool_calls")):
             inner = as_mapping(call)
             named = {**inner, **as_mapping(inner.get("function"))}
             if name := tool_that_ran(named.get("name"), named.get("arguments") or named.get("args")):
@@ -121,12 +132,16 @@ def ends_with_a_result(value: Any) -> bool | None:
     """
     if isinstance(value, str):
         place = value.rfind('"role"')
-        return None if place < 0 else RESULT.search(value, place) is not None
+        if place < 0:
+            return None
+        return RESULT.search(value, place) is not None
     if isinstance(value, Mapping) and not value.keys() & {"role", "type"}:
         value = value.get("messages") or value.get("input") or value
     while isinstance(value, (list, tuple)) and value:
         value = value[-1]
-    return RESULT.search(json.dumps(value, default=str)) is not None if isinstance(value, Mapping) else None
+    if not isinstance(value, Mapping):
+        return None
+    return RESULT.search(json.dumps(value, default=str)) is not None
 
 
 def user_text(value: Any) -> str:
@@ -145,16 +160,18 @@ def user_text(value: Any) -> str:
 
 def _text_of_message(message: Any) -> str:
     if isinstance(message, (list, tuple)):  # a batch of one, or a pair of role and text
-        pair = len(message) == 2 and message[0] in ("user", "human")
-        return _words(message[1]) if pair else user_text(list(message))
+        if len(message) == 2 and message[0] in ("user", "human"):
+            return _words_of_content(message[1])
+        return user_text(list(message))
     outer = as_mapping(message)
     inner = as_mapping(outer.get("message") or outer.get("kwargs") or outer)
     role = inner.get("role") or inner.get("type")
-    words = inner.get("content") or inner.get("contents") or inner.get("parts")
-    return _words(words) if isinstance(role, str) and role in USERS else ""
+    if not isinstance(role, str) or role not in USERS:
+        return ""
+    return _words_of_content(inner.get("content") or inner.get("contents") or inner.get("parts"))
 
 
-def _words(content: Any) -> str:
+def _words_of_content(content: Any) -> str:
     if isinstance(content, str):
         return as_text(content).strip()
     parts = [as_mapping(as_mapping(part).get("message_content") or part) for part in as_list(content)]

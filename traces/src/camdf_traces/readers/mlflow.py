@@ -35,7 +35,8 @@ def parts(record: Any) -> Iterator[Any]:
 
 def span(part: Any, with_text: bool = True) -> Span:
     """One span of a trace; the outcome of the trace is that of its agents and of its top."""
-    info, otel = as_mapping(part["info"]), otel_span(part["span"])
+    info = as_mapping(part["info"])
+    otel = otel_span(part["span"])
     columns = common_columns(otel) | convention_columns(otel, with_text)
     columns["trace_id"] = as_text(info.get("trace_id") or info.get("request_id")).removeprefix("tr-") or otel.trace_id
     for name in ("conversation", "user"):
@@ -48,29 +49,36 @@ def span(part: Any, with_text: bool = True) -> Span:
 def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     """The columns that MLflow's attributes give."""
     attributes = {name: parsed_json(value) for name, value in otel.attributes.items()}
-    fields = COLUMNS.of(attributes)
+    fields = COLUMNS.values_in(attributes)
     kind = KINDS.get(as_text(fields["kind"]).upper(), "other")
     kind = kind_of_chain(kind, otel.name, fields["metadata"])
-    model, tool = kind == "model", kind == "tool"
-    offered = fields["offered"] if isinstance(fields["offered"], list) else _in_inputs(as_mapping(fields["offered"]))
-    return {
+    columns: dict[str, Any] = {
         "kind": kind,
-        "name": (as_text(fields["model"]) if model else "")
-        or (tool_that_ran(as_text(fields["tool"]) or otel.name, fields["text"]) if tool else otel.name),
+        "name": otel.name,
         "conversation": fields["conversation"],
         "user": fields["user"],
-        "error": otel.error or (reported_error(fields["requested"]) if tool else ""),
-        "text": user_text(fields["text"]) if with_text and kind in ("agent", "model") else "",
-        "offered": tool_names(offered) if model else (),
-        **(requested_columns(fields["requested"]) if model else {}),
-        "continues": ends_with_a_result(fields["text"]) if model else None,
+        "error": otel.error,
         "call_id": fields["call_id"],
-        **{name: fields[name] if model else None for name in ("input_tokens", "cached_tokens", "output_tokens")},
     }
+    if kind == "model":
+        columns["name"] = as_text(fields["model"]) or otel.name
+        columns["offered"] = tool_names(_offered_definitions(fields["offered"]))
+        columns |= requested_columns(fields["requested"])
+        columns["continues"] = ends_with_a_result(fields["text"])
+        columns |= {name: fields[name] for name in ("input_tokens", "cached_tokens", "output_tokens")}
+    elif kind == "tool":
+        columns["name"] = tool_that_ran(as_text(fields["tool"]) or otel.name, fields["text"])
+        columns["error"] = otel.error or reported_error(fields["requested"])
+    if with_text and kind in ("agent", "model"):
+        columns["text"] = user_text(fields["text"])
+    return columns
 
 
-def _in_inputs(inputs: dict[str, Any]) -> Any:
-    """The tools among the arguments of a model's call; pydantic-ai keeps them one level down."""
+def _offered_definitions(offered: Any) -> Any:
+    """A list, or the tools among the arguments of a model's call; pydantic-ai keeps them one level down."""
+    if isinstance(offered, list):
+        return offered
+    inputs = as_mapping(offered)
     return inputs.get("tools") or as_mapping(inputs.get("model_request_parameters")).get("function_tools")
 
 

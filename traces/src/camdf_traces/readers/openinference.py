@@ -7,7 +7,7 @@ unpacked them. Both are read flat.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from camdf_traces.readers.messages import ends_with_a_result, requested_columns, tool_names, user_text
@@ -27,23 +27,26 @@ REDACTED = "__REDACTED__"
 def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     """The columns that the OpenInference conventions give."""
     flat = _flat_attributes(otel.attributes)
-    fields = COLUMNS.of(flat)
+    fields = COLUMNS.values_in(flat)
     kind = OPENINFERENCE_KINDS.get(as_text(fields["kind"]).upper(), "other")
     kind = kind_of_chain(kind, otel.name, fields["metadata"])
     if kind == "model":
-        fields["offered"] = _offered(_by_place(flat, "llm.tools"))
-        answers = _messages(flat, "llm.output_messages")
+        fields["offered"] = _offered_names(_by_place(flat, "llm.tools"))
+        answers = _chat_messages(flat, "llm.output_messages")
         fields |= requested_columns(answers, flat.get("output.value"))
         fields["continues"] = _continues(flat)
     else:
         fields |= dict.fromkeys(("offered", "requested", "input_tokens", "cached_tokens", "output_tokens"))
-    return {
-        **{column: value for column, value in fields.items() if column in SPAN_COLUMNS},
-        "kind": kind,
-        "name": tool_that_ran(fields.get(kind), fields["arguments"]) or otel.name,
-        "error": otel.error or (reported_error(fields["answer"]) if kind == "tool" else ""),
-        "text": _text(flat) if with_text and kind in ("agent", "model") else "",
-    }
+    columns = {column: value for column, value in fields.items() if column in SPAN_COLUMNS}
+    columns["kind"] = kind
+    columns["name"] = tool_that_ran(fields.get(kind), fields["arguments"]) or otel.name
+    columns["error"] = otel.error
+    if kind == "tool":
+        columns["error"] = otel.error or reported_error(fields["answer"])
+    columns["text"] = ""
+    if with_text and kind in ("agent", "model"):
+        columns["text"] = _text_of_request(flat)
+    return columns
 
 
 def _continues(flat: Mapping[str, Any]) -> bool | None:
@@ -54,24 +57,25 @@ def _continues(flat: Mapping[str, Any]) -> bool | None:
     return ends_with_a_result(flat.get("input.value"))
 
 
-def _text(flat: Mapping[str, Any]) -> str:
-    return user_text(_messages(flat, "llm.input_messages")) or user_text(structured(flat.get("input.value")))
+def _text_of_request(flat: Mapping[str, Any]) -> str:
+    return user_text(_chat_messages(flat, "llm.input_messages")) or user_text(structured(flat.get("input.value")))
 
 
-def _offered(tools: Mapping[int, dict[str, Any]]) -> tuple[str, ...]:
+def _offered_names(tools: Mapping[int, dict[str, Any]]) -> tuple[str, ...]:
     """The name where it stands by itself: then the schema beside it may be that of the parameters alone."""
     definitions = [tools[place].get("tool.name") or tools[place].get("tool.json_schema") for place in sorted(tools)]
     return tool_names([definition for definition in definitions if definition])
 
 
-def _messages(flat: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
+def _chat_messages(flat: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
     by_place = _by_place(flat, prefix)
-    return [_message(by_place[place]) for place in sorted(by_place)]
+    return [_chat_message(by_place[place]) for place in sorted(by_place)]
 
 
-def _message(flat: dict[str, Any]) -> dict[str, Any]:
+def _chat_message(flat: dict[str, Any]) -> dict[str, Any]:
     """The keys under `message.` as one message of a chat API."""
-    calls, parts = _by_place(flat, "message.tool_calls"), _by_place(flat, "message.contents")
+    calls = _by_place(flat, "message.tool_calls")
+    parts = _by_place(flat, "message.contents")
     words = [
         {"type": part.get("message_content.type"), "text": part.get("message_content.text")}
         for _, part in sorted(parts.items())
@@ -100,18 +104,21 @@ def _flat_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in attributes.items():
         if isinstance(value, (dict, list, tuple)):
-            flat |= {inner: leaf for inner, leaf in _flat(value, f"{key}.") if leaf != REDACTED}
+            flat |= {inner: leaf for inner, leaf in _flat_leaves(value, f"{key}.") if leaf != REDACTED}
         elif value != REDACTED:
             flat[key] = value
     return flat
 
 
-def _flat(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+def _flat_leaves(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
     """Nested attributes under dotted keys; a list of objects counts its places, a list of plain values is a value."""
-    nested = isinstance(value, (list, tuple)) and any(isinstance(inner, dict) for inner in value)
-    if nested or (isinstance(value, dict) and not prefix.endswith(("json_schema.", "metadata."))):
-        pairs = enumerate(value) if nested else value.items()
-        for key, inner in pairs:
-            yield from _flat(inner, f"{prefix}{key}.")
+    pairs: Iterable[tuple[Any, Any]]
+    if isinstance(value, (list, tuple)) and any(isinstance(inner, dict) for inner in value):
+        pairs = enumerate(value)
+    elif isinstance(value, dict) and not prefix.endswith(("json_schema.", "metadata.")):
+        pairs = value.items()
     else:
         yield prefix[:-1], value
+        return
+    for key, inner in pairs:
+        yield from _flat_leaves(inner, f"{prefix}{key}.")

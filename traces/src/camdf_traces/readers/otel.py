@@ -5,7 +5,7 @@ Spans that carry the attributes of OpenInference, MLflow, Langfuse or LangSmith 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from camdf_traces.readers import langfuse, langsmith, mlflow, openinference
@@ -34,13 +34,15 @@ CONVENTIONS = {convention.MARK: convention for convention in (openinference, mlf
 def span(part: Any, with_text: bool = True) -> Span:
     """One span, by the convention whose mark it carries, else by the GenAI conventions."""
     otel = otel_span(part, with_text)
-    columns = common_columns(otel) | _convention(otel, with_text)
-    return checked_span(**columns | ({"offered": ()} if otel.cut else {}))  # a part of an offer is none
+    columns = common_columns(otel) | _columns_by_its_convention(otel, with_text)
+    if otel.cut:
+        columns["offered"] = ()  # a part of an offer is none
+    return checked_span(**columns)
 
 
-def _convention(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
+def _columns_by_its_convention(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     if not OTHERS.keys.keys().isdisjoint(otel.attributes):
-        for mark, value in OTHERS.of(otel.attributes).items():
+        for mark, value in OTHERS.values_in(otel.attributes).items():
             if value:
                 columns: dict[str, Any] = CONVENTIONS[mark].convention_columns(otel, with_text)
                 return columns
@@ -49,43 +51,39 @@ def _convention(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
 
 def convention_columns(otel: OtelSpan, with_text: bool) -> dict[str, Any]:
     """The columns that the GenAI conventions give."""
-    attributes, events = otel.attributes, otel.events
-    for name, details in events:
+    attributes = otel.attributes
+    for name, details in otel.events:
         if name == "gen_ai.client.inference.operation.details":
             attributes = {**details, **attributes}
-    fields = COLUMNS.of(attributes)
+    fields = COLUMNS.values_in(attributes)
     kind = KINDS.get(as_text(fields["kind"]), "other")
     if fields["chain"] is not None:
         kind = kind_of_chain(kind, fields["chain"], fields)
         if kind == "other":
             return _step_of_a_chain(otel, fields)
-    answers = tool_names(fields["answers"]) if fields["answers"] else ()
-    if kind == "model":
-        fields |= requested_columns(fields["requested"], _choices(events), without=answers)
-    else:
-        fields |= dict.fromkeys(("requested", "request_ids", "input_tokens", "cached_tokens", "output_tokens"))
-    offered = tool_names(fields["offered"]) if kind in ("agent", "model") else ()
-    error = "" if fields["error"] is None or hands_over(fields["error"]) else as_text(fields["error"])
-    graded = [event for name, event in events if name == "gen_ai.evaluation.result"]
-    return {
+    columns: dict[str, Any] = {
+        "kind": kind,
+        "name": tool_that_ran(fields.get(kind), fields["arguments"]) or otel.name,
         "conversation": fields["conversation"],
         "user": fields["user"],
         "call_id": fields["call_id"],
-        "continues": ends_with_a_result(fields["text"]) if kind == "model" else None,
-        "requested": fields["requested"],
-        "request_ids": fields["request_ids"],
-        "input_tokens": fields["input_tokens"],
-        "cached_tokens": fields["cached_tokens"],
-        "output_tokens": fields["output_tokens"],
-        "kind": kind,
-        "name": tool_that_ran(fields.get(kind), fields["arguments"]) or otel.name,
-        "error": error or otel.error or (reported_error(fields["answer"]) if kind == "tool" else ""),
-        "offered": tuple(name for name in offered if name not in answers) if answers else offered,
-        "text": user_text(fields["text"]) or _prompt(events) if with_text and kind in ("agent", "model") else "",
-        "success": outcome((event.get("gen_ai.evaluation.name"), _score(event)) for event in graded)
-        if graded
-        else None,
+        "error": otel.error,
+        "success": outcome(_grades(otel.events)),
     }
+    if fields["error"] is not None and not hands_over(fields["error"]):
+        columns["error"] = as_text(fields["error"]) or otel.error
+    if kind == "tool":
+        columns["error"] = columns["error"] or reported_error(fields["answer"])
+    answers = tool_names(fields["answers"])
+    if kind == "model":
+        columns |= requested_columns(fields["requested"], _choices(otel.events), without=answers)
+        columns["continues"] = ends_with_a_result(fields["text"])
+        columns |= {name: fields[name] for name in ("input_tokens", "cached_tokens", "output_tokens")}
+    if kind in ("agent", "model"):
+        columns["offered"] = tuple(name for name in tool_names(fields["offered"]) if name not in answers)
+        if with_text:
+            columns["text"] = user_text(fields["text"]) or _text_of_events(otel.events)
+    return columns
 
 
 def _step_of_a_chain(otel: OtelSpan, fields: dict[str, Any]) -> dict[str, Any]:
@@ -96,20 +94,24 @@ def _step_of_a_chain(otel: OtelSpan, fields: dict[str, Any]) -> dict[str, Any]:
     return {"kind": "other", "name": otel.name, "error": otel.error, "offered": tool_names(output.get("tools"))}
 
 
-def _score(event: Mapping[str, Any]) -> Any:
-    label = event.get("gen_ai.evaluation.score.label")
-    return event.get("gen_ai.evaluation.score.value") if label is None else label
+def _grades(events: list[tuple[str, dict[str, Any]]]) -> Iterator[tuple[Any, Any]]:
+    """The names of evaluations, with what each says: a label, else a number."""
+    for name, event in events:
+        if name == "gen_ai.evaluation.result":
+            number = event.get("gen_ai.evaluation.score.value")
+            label = event.get("gen_ai.evaluation.score.label")
+            yield event.get("gen_ai.evaluation.name"), number if label is None else label
 
 
 def _choices(events: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
-    return [_body(event) for name, event in events if name == "gen_ai.choice"]
+    return [_with_body(event) for name, event in events if name == "gen_ai.choice"]
 
 
-def _prompt(events: list[tuple[str, dict[str, Any]]]) -> str:
-    messages = [{"role": "user", **_body(event)} for name, event in events if name == "gen_ai.user.message"]
+def _text_of_events(events: list[tuple[str, dict[str, Any]]]) -> str:
+    messages = [{"role": "user", **_with_body(event)} for name, event in events if name == "gen_ai.user.message"]
     return user_text(messages)
 
 
-def _body(event: dict[str, Any]) -> dict[str, Any]:
+def _with_body(event: dict[str, Any]) -> dict[str, Any]:
     body = as_mapping(event.get("body") or event.get("event_body"))
     return {**event, **body, "message": structured(event.get("message"))}

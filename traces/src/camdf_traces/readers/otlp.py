@@ -98,12 +98,12 @@ def typed_span(
     `values` gives the values of some of its attributes by their names, and `last_message` of one with all messages of a
     request the last, which is all that says whether the request goes on with the result of a tool.
     """
-    pairs, name = list(record.attributes), record.name
+    pairs = list(record.attributes)
     wanted = WITH_TEXT if with_text else WITHOUT_TEXT
     attributes = values([pair for pair in pairs if pair.key in wanted])
     if not with_text:
         attributes |= {pair.key: last_message(pair.value) for pair in pairs if pair.key in TEXT}
-    if name == EVENT or not OTHER_CONVENTIONS.isdisjoint(attributes):
+    if record.name == EVENT or not OTHER_CONVENTIONS.isdisjoint(attributes):
         # other conventions know attributes by their beginnings
         attributes = values(
             [pair for pair in pairs if with_text or not pair.key.startswith(ASKED) or pair.key.endswith(ROLES)]
@@ -112,7 +112,7 @@ def typed_span(
         record.trace_id,
         record.span_id,
         record.parent_span_id,
-        name,
+        record.name,
         record.start_time_unix_nano,
         record.end_time_unix_nano,
         record.status and record.status.code,
@@ -130,7 +130,10 @@ def parts(record: Any, resource: Any = None) -> Iterator[Any]:
     """The spans of an OTLP export, of a list or of a page of an API, each with its resource; a span by itself."""
     if isinstance(record, list):
         for part in record:
-            yield from (part,) if callable(part) else parts(part)
+            if callable(part):
+                yield part
+            else:
+                yield from parts(part)
         return
     fields = as_mapping(record)
     resource = fields.get("resource", resource)
@@ -139,8 +142,10 @@ def parts(record: Any, resource: Any = None) -> Iterator[Any]:
             for part in fields[key]:
                 if key not in ("spans", "data"):
                     yield from parts(part, resource)
+                elif resource and isinstance(part, dict):
+                    yield {"resource": resource, **part}
                 else:
-                    yield {"resource": resource, **part} if resource and isinstance(part, dict) else part
+                    yield part
             return
     yield record
 
@@ -151,15 +156,22 @@ def otel_span(part: Any, with_text: bool = True) -> OtelSpan:
         typed: TypedSpan = part
         return typed(with_text)
     record = as_mapping(part)
-    fields = SPAN.of(record)
+    fields = SPAN.values_in(record)
     columns = {key[11:]: value for key, value in record.items() if key.startswith("attributes.") and value is not None}
-    attributes = {**_attributes(fields["attributes"]), **columns}
+    attributes = {**_plain_attributes(fields["attributes"]), **columns}
     if as_text(fields["span_kind"]) in OPENINFERENCE_KINDS:  # Phoenix keeps it beside the attributes
         attributes.setdefault(OPENINFERENCE_MARK, fields["span_kind"])
-    ids = fields["trace_id"], fields["span_id"], fields["parent_id"]
-    times = fields["start"], fields["end"]
-    events = _events(fields["events"], record)
-    span = otel_span_of(*ids, fields["name"], *times, fields["status"], attributes, events)
+    span = otel_span_of(
+        fields["trace_id"],
+        fields["span_id"],
+        fields["parent_id"],
+        fields["name"],
+        fields["start"],
+        fields["end"],
+        fields["status"],
+        attributes,
+        _named_events(fields["events"], record),
+    )
     service = as_text(fields["service"]) or service_of(fields["resource"])
     span = span._replace(cut=any(as_whole(fields[name]) for name in DROPPED), service=service)
     lasted = nanoseconds(fields["duration"])
@@ -184,11 +196,12 @@ def otel_span_of(
     if status is not None and FAILED.search(as_text(status)):
         raised = (as_text(event.get("exception.type")) for name, event in events if name == "exception")
         error = next(raised, "") or "error"
-        error = "" if hands_over(error) else error
+        if hands_over(error):
+            error = ""
     return OtelSpan(
-        _hex(trace_id),
-        _hex(span_id),
-        _hex(parent_id),
+        _id_in_hex(trace_id),
+        _id_in_hex(span_id),
+        _id_in_hex(parent_id),
         as_text(name),
         nanoseconds(start),
         nanoseconds(end),
@@ -216,7 +229,7 @@ def common_columns(otel: OtelSpan) -> dict[str, Any]:
 
 def service_of(resource: Any) -> str:
     """The name of the program that a resource of OpenTelemetry describes; "" where it has none."""
-    return as_text(_attributes(as_mapping(resource).get("attributes")).get("service.name"))
+    return as_text(_plain_attributes(as_mapping(resource).get("attributes")).get("service.name"))
 
 
 def _told_by_a_step(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -225,17 +238,21 @@ def _told_by_a_step(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [pieces, *(as_mapping(attributes.get(name)) for name in STEP)]
 
 
-def _events(value: Any, record: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _named_events(value: Any, record: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     if "Events.Name" in record:  # ClickHouse keeps a column for each part of the events
         pairs = zip(as_list(record["Events.Name"]), as_list(record.get("Events.Attributes")), strict=False)
-        return [(as_text(name), _attributes(attributes)) for name, attributes in pairs]
+        return [(as_text(name), _plain_attributes(attributes)) for name, attributes in pairs]
     events = [as_mapping(event) for event in as_list(value)]
-    names = ("name", "Name"), ("attributes", "Attributes")
-    named = [tuple(event.get(low, event.get(high)) for low, high in names) for event in events]
-    return [(as_text(name), _attributes(attributes)) for name, attributes in named]
+    return [
+        (
+            as_text(event.get("name", event.get("Name"))),
+            _plain_attributes(event.get("attributes", event.get("Attributes"))),
+        )
+        for event in events
+    ]
 
 
-def _attributes(value: Any) -> dict[str, Any]:
+def _plain_attributes(value: Any) -> dict[str, Any]:
     pairs = structured(value)
     if isinstance(pairs, list) and all(isinstance(pair, dict) and "key" in pair for pair in pairs):
         return {as_text(pair["key"]): attribute_value(pair.get("value")) for pair in pairs}
@@ -255,11 +272,13 @@ def attribute_value(value: Any) -> Any:
     if kind == "arrayvalue":
         return [attribute_value(item) for item in as_list(as_mapping(inner).get("values"))]
     if kind == "kvlistvalue":
-        return _attributes(as_mapping(inner).get("values"))
-    return int(inner) if kind == "intvalue" and re.fullmatch(r"-?\d{1,19}", str(inner)) else inner
+        return _plain_attributes(as_mapping(inner).get("values"))
+    if kind == "intvalue" and re.fullmatch(r"-?\d{1,19}", str(inner)):
+        return int(inner)
+    return inner
 
 
-def _hex(value: Any) -> str:
+def _id_in_hex(value: Any) -> str:
     """An id in hex: plain, as bytes, with 0x before it, or in base64, as protobuf's JSON has it."""
     if type(value) is str and value.isalnum() and value.isascii() and value[0] != "0":
         return value
@@ -270,4 +289,6 @@ def _hex(value: Any) -> str:
         except (binascii.Error, ValueError):
             return written
     written = written.removeprefix("0x")
-    return written if written.strip("0") else ""
+    if not written.strip("0"):
+        return ""
+    return written

@@ -65,7 +65,7 @@ class SpanRecord(Struct, gc=False, forbid_unknown_fields=True, rename="camel"):
 
     def otel_span(self, service: str, with_text: bool) -> OtelSpan:
         """The span of a service, with those of its attributes that its convention reads."""
-        return typed_span(self, service, with_text, _values, _last_message)
+        return typed_span(self, service, with_text, _json_values, _last_json_message)
 
 
 class Scope(Struct, gc=False, forbid_unknown_fields=True, rename="camel"):
@@ -104,7 +104,7 @@ def typed_document(text: bytes) -> list[TypedSpan] | None:
         return [
             partial(span.otel_span, service)
             for part in _decode_document(text).resource_spans
-            for service in [_service(bytes(part.resource))]
+            for service in [_service_of_json(bytes(part.resource))]
             for scope in part.scope_spans
             for span in scope.spans
         ]
@@ -113,15 +113,17 @@ def typed_document(text: bytes) -> list[TypedSpan] | None:
 
 
 @lru_cache(maxsize=256)
-def _service(resource: bytes) -> str:
+def _service_of_json(resource: bytes) -> str:
     return service_of(_decode(resource))
 
 
-def _values(pairs: Sequence[Pair]) -> dict[str, Any]:
+def _json_values(pairs: Sequence[Pair]) -> dict[str, Any]:
     values = {}
     for pair in pairs:
-        key = pair.key
-        values[key] = _long_value(bytes(pair.value)) if key.startswith(LONG) else attribute_value(_decode(pair.value))
+        if pair.key.startswith(LONG):
+            values[pair.key] = _long_value(bytes(pair.value))
+        else:
+            values[pair.key] = attribute_value(_decode(pair.value))
     return values
 
 
@@ -130,9 +132,11 @@ def _long_value(raw: bytes) -> Any:
     return attribute_value(_decode(raw))
 
 
-def _last_message(value: Raw) -> Any:
+def _last_json_message(value: Raw) -> Any:
     raw = bytes(value)
     if b'"stringValue"' not in raw[:20]:
         return attribute_value(_decode(raw))
     place = raw.rfind(rb"\"role\"")
-    return "" if place < 0 else raw[place:].decode().replace('\\"', '"')
+    if place < 0:
+        return ""
+    return raw[place:].decode().replace('\\"', '"')

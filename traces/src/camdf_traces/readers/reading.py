@@ -67,9 +67,9 @@ class ReadingReport:
         counts = f"{self.records:,} records gave {self.spans:,} spans; {self.skipped:,} could not be read."
         lines = [counts, *self.reasons]
         if self.passed_over:
-            some = ", ".join(self.passed_over[:REASONS_KEPT]) + (
-                ", ..." if len(self.passed_over) > REASONS_KEPT else ""
-            )
+            some = ", ".join(self.passed_over[:REASONS_KEPT])
+            if len(self.passed_over) > REASONS_KEPT:
+                some += ", ..."
             lines.append(f"{len(self.passed_over):,} other files were passed over, by their names: {some}")
         return "\n".join(lines)
 
@@ -82,35 +82,35 @@ class Reading(Iterator[Span]):
     ) -> None:
         self.report = ReadingReport(passed_over=list(passed_over))
         self._with_text = with_text
-        self._spans = self._read(files, format)
+        self._spans = self._spans_of_files(files, format)
 
     def __next__(self) -> Span:
         return next(self._spans)
 
-    def _read(self, files: Sequence[TraceFile], format: str | None) -> Iterator[Span]:
+    def _spans_of_files(self, files: Sequence[TraceFile], format: str | None) -> Iterator[Span]:
         for file in files:
             try:
                 for number, record in records_of(file):
                     self.report.records += 1
-                    yield from self._spans_of(record, format, file, number)
+                    yield from self._spans_of_record(record, format, file, number)
             except MissingExtraError:
                 raise
             except Exception as error:  # a truncated archive, a broken table
                 why = f"the rest of the file is not readable ({type(error).__name__})"
                 self.report.skip(Skipped(file, None, why))
 
-    def _spans_of(self, record: Any, format: str | None, file: TraceFile, number: int) -> Iterator[Span]:
+    def _spans_of_record(self, record: Any, format: str | None, file: TraceFile, number: int) -> Iterator[Span]:
         try:
-            reader = _reader(record, format)
+            reader = _reader_of(record, format)
             parts = list(reader.parts(record))
         except Exception as error:
-            self.report.skip(Skipped(file, number, _why(error)))
+            self.report.skip(Skipped(file, number, _why_skipped(error)))
             return
         for part in parts:
             try:
                 span = reader.span(part, self._with_text)
             except Exception as error:  # whatever a record does to a reader must not end the reading
-                self.report.skip(Skipped(file, number, _why(error)))
+                self.report.skip(Skipped(file, number, _why_skipped(error)))
             else:
                 self.report.spans += 1
                 yield span
@@ -134,7 +134,7 @@ def read_spans(path: Place, format: str | None = None, *, with_text: bool = True
     return Reading(*trace_files(path), format, with_text)
 
 
-def _reader(record: Any, format: str | None) -> Reader:
+def _reader_of(record: Any, format: str | None) -> Reader:
     if isinstance(record, Unreadable):
         raise record
     name = format or guess(record)
@@ -143,6 +143,6 @@ def _reader(record: Any, format: str | None) -> Reader:
     return FORMATS[name]
 
 
-def _why(error: Exception) -> str:
+def _why_skipped(error: Exception) -> str:
     """A reason in our own words, or the type of an error alone: its message may quote the record."""
     return str(error) if isinstance(error, Unreadable) else type(error).__name__

@@ -50,8 +50,11 @@ def checked_span(**columns: Any) -> Span:
     checked: dict[str, Any] = _NOTHING_RECORDED.copy()
     for name, value in columns.items():
         if value or value == 0:
-            plain = value.isascii() if type(value) is str else type(value) is tuple
-            checked[name] = value if plain and name in _PLAIN[type(value)] else _CONVERSIONS[name](value)
+            sort = type(value)
+            if name in _PLAIN_COLUMNS.get(sort, ()) and (sort is tuple or value.isascii()):
+                checked[name] = value
+            else:
+                checked[name] = _CONVERSIONS[name](value)
     if not checked["trace_id"] or not checked["span_id"]:
         raise Unreadable("a span without a trace id or a span id")
     if checked["kind"] not in _KINDS:
@@ -64,28 +67,29 @@ def checked_span(**columns: Any) -> Span:
 def as_text(value: Any) -> str:
     """A string or a number as text that any table can hold; "" for anything else."""
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode()
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return str(value) if not isinstance(value, int) or value.bit_length() < 200 else ""
+        if value.isascii():
+            return value
+        return value.encode("utf-8", "replace").decode()
+    is_short = isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < 200
+    if is_short or isinstance(value, float):
+        return str(value)
     return ""
 
 
 def as_whole(value: Any) -> int | None:
     """A whole number of 64 bits; a string of digits is one."""
-    if type(value) is int:
-        return value if -(2**63) <= value < 2**63 else None
-    if isinstance(value, str) and re.fullmatch(r"-?\d{1,19}", value, flags=re.ASCII):
+    is_digits = isinstance(value, str) and re.fullmatch(r"-?\d{1,19}", value, flags=re.ASCII)
+    if is_digits or (isinstance(value, float) and value.is_integer()):
         value = int(value)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    fits = isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
-    return value if fits else None
+    if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63:
+        return value
+    return None
 
 
 def as_truth(value: Any) -> bool | None:
     """True or false, also as a string."""
     if isinstance(value, str):
-        value = {"true": True, "false": False}.get(value.strip().lower())
+        return {"true": True, "false": False}.get(value.strip().lower())
     return value if isinstance(value, bool) else None
 
 
@@ -94,17 +98,22 @@ def as_texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, tuple):
         return value
     items = structured(value)
-    return tuple(filter(None, map(as_text, items))) if isinstance(items, list) else ()
+    if not isinstance(items, list):
+        return ()
+    return tuple(filter(None, map(as_text, items)))
 
 
 def as_numbers(value: Any) -> tuple[float, ...]:
     """A list of finite numbers; empty where one of them is not."""
     numbers = structured(value)
-    numbers = numbers if isinstance(numbers, (list, tuple)) else ()
-    fine = all(
-        isinstance(number, (int, float)) and not isinstance(number, bool) and abs(number) < 1e300 for number in numbers
-    )
-    return tuple(map(float, numbers)) if fine and not any(map(math.isnan, numbers)) else ()
+    if not isinstance(numbers, (list, tuple)) or not all(map(_is_finite, numbers)):
+        return ()
+    return tuple(map(float, numbers))
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a value is a number, and neither infinite nor NaN, for which no comparison holds."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
 
 
 _BY_KIND: dict[str, Callable[[Any], Any]] = {
@@ -117,11 +126,12 @@ _BY_KIND: dict[str, Callable[[Any], Any]] = {
 _CONVERSIONS = {name: _BY_KIND[kind] for name, kind in SPAN_COLUMNS.items()}
 
 
+def _columns_of_kind(wanted: str) -> frozenset[str]:
+    return frozenset(name for name, kind in SPAN_COLUMNS.items() if kind == wanted)
+
+
 _NOTHING_RECORDED = {name: {"text": "", "texts": (), "numbers": ()}.get(kind) for name, kind in SPAN_COLUMNS.items()}
-_PLAIN = {
-    of: frozenset(name for name, kind in SPAN_COLUMNS.items() if kind == sort)
-    for of, sort in ((str, "text"), (tuple, "texts"))
-}
+_PLAIN_COLUMNS: dict[type, frozenset[str]] = {str: _columns_of_kind("text"), tuple: _columns_of_kind("texts")}
 """The columns that hold a text in ASCII as it is, and those that hold a tuple as it is."""
 
 _KINDS = frozenset(get_args(Kind))
@@ -139,25 +149,32 @@ def structured(value: Any) -> Any:
 
 def parsed_json(value: Any) -> Any:
     """What a JSON string says, of any sort; anything else as it is."""
+    if not isinstance(value, str):
+        return value
     try:
-        return decoded(value) if isinstance(value, str) else value
+        return decoded(value)
     except (ValueError, RecursionError):
         return value
 
 
 def as_mapping(value: Any) -> dict[str, Any]:
     """An object, a JSON string of one, or the pairs of a Parquet map column; empty for anything else."""
-    fields = value if isinstance(value, dict) else structured(value)
+    if isinstance(value, dict):
+        return value
+    fields = structured(value)
     if isinstance(fields, dict):
         return fields
-    pairs = isinstance(fields, list) and all(isinstance(item, tuple) and len(item) == 2 for item in fields)
-    return {str(key): item for key, item in fields} if pairs else {}
+    if isinstance(fields, list) and all(isinstance(item, tuple) and len(item) == 2 for item in fields):
+        return {str(key): item for key, item in fields}
+    return {}
 
 
 def as_list(value: Any) -> list[Any]:
     """A list, also as a JSON string; empty for anything else."""
     items = structured(value)
-    return list(items) if isinstance(items, (list, tuple)) else []
+    if isinstance(items, (list, tuple)):
+        return list(items)
+    return []
 
 
 def lookup(record: Mapping[str, Any], names: FieldNames, column: str) -> Any:
@@ -175,7 +192,8 @@ class Fields:
     """Columns by the names of a table, all looked up together, for the price of the few that a record has."""
 
     def __init__(self, names: FieldNames) -> None:
-        self._names, self._columns = names, dict.fromkeys(names)
+        self._names = names
+        self._columns = dict.fromkeys(names)
         self.keys: dict[str, dict[str, bool]] = {}
         """The keys that matter, with the columns that each may lead to, and whether it is the first name of each."""
 
@@ -186,7 +204,7 @@ class Fields:
                     beginning = ".".join(steps[:end])
                     self.keys.setdefault(beginning, {})[column] = beginning == keys[0]
 
-    def of(self, record: Mapping[str, Any]) -> dict[str, Any]:
+    def values_in(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """What `lookup` finds for every column of the table."""
         values: dict[str, Any] = self._columns.copy()
         for key, value in record.items():
@@ -198,18 +216,20 @@ class Fields:
 
 
 def _descend(record: Any, path: list[str]) -> Any:
+    if not path:
+        return record
     level = as_mapping(record)
     for end in range(len(path), 0, -1):  # keys may have dots of their own
         inner = level.get(".".join(path[:end]))
         if inner is not None:
-            return inner if end == len(path) else _descend(inner, path[end:])
+            return _descend(inner, path[end:])
     return None
 
 
 def nanoseconds(value: Any, unit: int = 1) -> int | None:
     """A time since 1970: a number in units of `unit` nanoseconds, or a date in ISO form, in UTC where it names none."""
-    if unit == 1 and type(value) is str and value.isdigit() and value.isascii():
-        return whole if len(value) < 20 and (whole := int(value)) < 2**63 else None
+    if unit == 1 and type(value) is str and len(value) < 20 and value.isdigit() and value.isascii():
+        return as_whole(int(value))
     if isinstance(value, str) and not re.fullmatch(r"-?\d+", value):
         try:
             value = datetime.fromisoformat(value)
@@ -221,7 +241,9 @@ def nanoseconds(value: Any, unit: int = 1) -> int | None:
     if isinstance(value, float):
         return as_whole(float(round(value * unit))) if abs(value) < 1e30 else None
     number = as_whole(value)
-    return None if number is None else as_whole(number * unit)
+    if number is None:
+        return None
+    return as_whole(number * unit)
 
 
 _DECISION = Fields(DECISION)
@@ -232,30 +254,33 @@ def gate_decision(sources: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
     It does where the conversation explores, and where the gate only watches: neither censors what is called.
     """
-    decisions = [_DECISION.of(source) for source in sources if not _DECISION.keys.keys().isdisjoint(source)]
+    decisions = [_DECISION.values_in(source) for source in sources if not _DECISION.keys.keys().isdisjoint(source)]
     if not decisions:
         return {}
-    explored = [True if source["mode"] == "shadow" else as_truth(source["explored"]) for source in decisions]
-    known = [source for source in explored if source is not None]
+    explored = [source["mode"] == "shadow" or as_truth(source["explored"]) for source in decisions]
+    known = [saw_all for saw_all in explored if saw_all is not None]
     first = next((source for source in decisions if as_texts(source["ranked"])), {})
     return {"ranked": first.get("ranked"), "scores": first.get("scores"), "explored": any(known) if known else None}
 
 
 def outcome(scores: Iterable[tuple[Any, Any]]) -> bool | None:
     """Whether a run succeeded by its named scores: all that name an outcome must be good; None where none does."""
-    rated = [_is_good(value) for name, value in scores if re.sub(r"[\W_]+", "", as_text(name).lower()) in _OUTCOMES]
-    known = [rating for rating in rated if rating is not None]
+    ratings = [_rating(value) for name, value in scores if re.sub(r"[\W_]+", "", as_text(name).lower()) in _OUTCOMES]
+    known = [rating for rating in ratings if rating is not None]
     return all(known) if known else None
 
 
-def _is_good(value: Any) -> bool | None:
-    word = str(value).strip().lower()[:20] if isinstance(value, (str, int, float)) else ""
+def _rating(value: Any) -> bool | None:
+    if not isinstance(value, (str, int, float)):
+        return None
+    word = str(value).strip().lower()[:20]
     if word in GOOD or word in BAD:
         return word in GOOD
     try:
-        return None if math.isnan(float(word)) else float(word) >= 0.5
+        number = float(word)
     except ValueError:
         return None
+    return None if math.isnan(number) else number >= 0.5
 
 
 def hands_over(error: Any) -> bool:
