@@ -46,7 +46,8 @@ def leads_to_a_top(up: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 def any_above(up: NDArray[np.int64], marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Whether any row above each row is `marked`, not counting itself."""
-    count, jump = len(marked), up
+    count = len(marked)
+    jump = up
     is_below = np.append(marked, [False, False])[up]
     for _ in range(count.bit_length()):
         is_below |= is_below[jump]

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 A_MILLION = 1e6
-GATED, EXPLORED, UNKNOWN, NO_GATE = "gated", "explored", "unknown", "none"
+TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
+GATED = "gated"
+EXPLORED = "explored"
+UNKNOWN = "unknown"
+NO_GATE = "none"
+"""The arms of a run."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,8 @@ class Arms:
     def sums(self) -> dict[str, dict[str, int]]:
         """What adds up: spans read are those used and those left out, conversations those of an arm and others."""
         left_out = {name: self.spans[key] for key, name in SPANS_LEFT_OUT.items()}
-        read, gated = self.spans["spans"], int(self.gated.sum())
+        read = self.spans["spans"]
+        gated = int(self.gated.sum())
         return {
             "spans": {"read": read, "used": read - sum(left_out.values()), **left_out},
             "conversations": {
@@ -84,30 +90,19 @@ def arms(
     """
     polars = require("polars", "mining")
     col = polars.col
-    parts, seen = [], Counter[str]()
+    parts: list[pl.DataFrame] = []
+    seen = Counter[str]()
     for spans in in_parts(source, [name for name in SPAN_COLUMNS if name != "text"], at_a_time):
         owned = with_whole_input(with_owners(deduplicated(spans.with_columns(text=polars.lit("")))))
         lost_calls = owned.filter(col("owner").is_null() & col("incomplete") & col("kind").is_in(["model", "tool"]))
         seen.update(span_counts(spans, owned))
         seen["unowned"] -= len(lost_calls)
-        key = polars.concat_str("trace_id", polars.lit("/"), "owner")
-        call, model = col("kind") == "tool", col("kind") == "model"
-        tokens = [col(f"{name}_tokens").filter(model) for name in ("input", "cached", "output")]
-        steps = owned.filter(col("owner").is_not_null()).group_by(task_id=key)
-        used = steps.agg(
-            tool_calls=call.sum().cast(polars.Float64),
-            input_tokens=polars.when(tokens[0].count() > 0).then(tokens[0].sum().cast(polars.Float64)),
-            cached=tokens[1].sum().cast(polars.Float64),
-            output=tokens[2].sum().cast(polars.Float64),
-            seconds=(col("end").max() - col("start").min()).cast(polars.Float64) / 1e9,
-            endless=((col("span_id") == col("owner")) & col("start").is_not_null() & col("end").is_null()).any(),
-        )
-        parts += [gathered(owned).join(used, on="task_id", how="left"), _pieces(lost_calls)]
-    runs = polars.concat(parts, how="diagonal_relaxed") if parts else None
-    if runs is None or runs.is_empty():
+        parts += [gathered(owned).join(_used(owned), on="task_id", how="left"), _runs_without_an_agent(lost_calls)]
+    if not any(map(len, parts)):
         raise DataError(
             "There is no run of an agent in these traces. Name traces in which an agent calls models or tools."
         )
+    runs = polars.concat(parts, how="diagonal_relaxed")
     runs = runs.with_columns(lost=col("incomplete") | col("endless").fill_null(False))
     runs = runs.with_columns(arm=_arms(runs))
     sums = [col(name).sum() for name in ("tool_calls", "cached", "output", "seconds")]
@@ -126,9 +121,10 @@ def arms(
     kept = there.filter(col(GATED) != col(EXPLORED)).sort("conversation")
     lost = col("lost") | ~(col("known") | polars.lit(not require_outcome))
     unplaced = len(conversations.filter(col(UNKNOWN) & ~col(GATED) & ~col(EXPLORED)))
-    new, again = prices.of_request(new=1), prices.of_request(new=0, again=1)
-    read = (col("input_tokens") - col("cached")) * new + col("cached") * again
-    dollars = read + col("output") * output_price / A_MILLION
+    new = prices.of_request(new=1)
+    again = prices.of_request(new=0, again=1)
+    dollars_of_input = (col("input_tokens") - col("cached")) * new + col("cached") * again
+    dollars = dollars_of_input + col("output") * output_price / A_MILLION
     measures = kept.select(
         (~col("failed")).cast(polars.Float64).alias("success"),
         "tool_calls",
@@ -147,6 +143,27 @@ def arms(
     )
 
 
+def _used(owned: pl.DataFrame) -> pl.DataFrame:
+    """What each run took: calls of tools, tokens and seconds; and whether its agent began and never ended."""
+    polars = require("polars", "mining")
+    col = polars.col
+    of_models = {name: col(name).filter(col("kind") == "model") for name in TOKENS}
+    input_tokens = of_models["input_tokens"]
+    is_agent = col("span_id") == col("owner")
+    return (
+        owned.filter(col("owner").is_not_null())
+        .group_by(task_id=polars.concat_str("trace_id", polars.lit("/"), "owner"))
+        .agg(
+            tool_calls=(col("kind") == "tool").sum().cast(polars.Float64),
+            input_tokens=polars.when(input_tokens.count() > 0).then(input_tokens.sum().cast(polars.Float64)),
+            cached=of_models["cached_tokens"].sum().cast(polars.Float64),
+            output=of_models["output_tokens"].sum().cast(polars.Float64),
+            seconds=(col("end").max() - col("start").min()).cast(polars.Float64) / 1e9,
+            endless=(is_agent & col("start").is_not_null() & col("end").is_null()).any(),
+        )
+    )
+
+
 def _arms(runs: pl.DataFrame) -> pl.Series:
     """The arm of each run: what a gate decided; of a lost run without a decision, what its offer tells.
 
@@ -155,28 +172,31 @@ def _arms(runs: pl.DataFrame) -> pl.Series:
     is of an agent without a gate.
     """
     polars = require("polars", "mining")
-    decided, explored = runs["ranked"].list.len() > 0, runs["explored"].fill_null(False)
-    every, cut = (
-        {frozenset(names) for names in runs["offered"].filter(decided & mask)} for mask in (explored, ~explored)
-    )
+    decided = runs["ranked"].list.len() > 0
+    explored = runs["explored"].fill_null(False)
+    every = set(map(frozenset, runs["offered"].filter(decided & explored)))
+    cut = set(map(frozenset, runs["offered"].filter(decided & ~explored)))
 
-    def of_lost(offer: frozenset[str]) -> str:
+    def arm_of(by_gate: bool, saw_all: bool, lost: bool, names: list[str]) -> str:
+        if by_gate:
+            return EXPLORED if saw_all else GATED
+        if not lost:
+            return NO_GATE
+        offer = frozenset(names)
         if not offer or (offer in every and offer in cut):
             return UNKNOWN
         if offer in every:
             return EXPLORED
-        return GATED if offer in cut or any(offer < whole for whole in every) else NO_GATE
+        if offer in cut or any(offer < whole for whole in every):
+            return GATED
+        return NO_GATE
 
-    columns = zip(decided, explored, runs["lost"], runs["offered"], strict=True)
-    placed = (
-        (EXPLORED if saw_all else GATED) if by_gate else (of_lost(frozenset(names)) if lost else NO_GATE)
-        for by_gate, saw_all, lost, names in columns
-    )
-    arm: pl.Series = polars.Series("arm", list(placed), polars.String)
+    arms_of_runs = list(map(arm_of, decided, explored, runs["lost"], runs["offered"]))
+    arm: pl.Series = polars.Series("arm", arms_of_runs, polars.String)
     return arm
 
 
-def _pieces(calls: pl.DataFrame) -> pl.DataFrame:
+def _runs_without_an_agent(calls: pl.DataFrame) -> pl.DataFrame:
     """The calls of runs whose agent span never came, a row a trace: they began, and nobody knows how they ended."""
     polars = require("polars", "mining")
     col = polars.col

@@ -111,7 +111,9 @@ class Rules:
 
     def oldest(self, last: date) -> str:
         """The first day whose tasks are kept."""
-        return "" if self.keep_days is None else str(last - timedelta(self.keep_days))
+        if self.keep_days is None:
+            return ""
+        return str(last - timedelta(self.keep_days))
 
     def since(self, last: date) -> str:
         """The first day of arrival whose spans are kept, whatever their traces are."""
@@ -149,13 +151,15 @@ class Bucket:
 
     def rows_of(self, traces: pl.DataFrame, rules: Rules) -> pl.DataFrame:
         """All spans of some traces."""
-        return self._rows(self.spans, traces, {**rules.span_columns(), **SPAN_PLACE})
+        return self._rows_with_keys(self.spans, traces, {**rules.span_columns(), **SPAN_PLACE})
 
     def pieces_of(self, conversations: pl.DataFrame) -> pl.DataFrame:
         """All runs of some conversations that may be pieces."""
-        return self._rows(self.pieces, conversations, RUN_COLUMNS).select(*RUN_COLUMNS)
+        return self._rows_with_keys(self.pieces, conversations, RUN_COLUMNS).select(*RUN_COLUMNS)
 
-    def _rows(self, files: Iterable[DataFile], keys: pl.DataFrame, columns: Mapping[str, str]) -> pl.DataFrame:
+    def _rows_with_keys(
+        self, files: Iterable[DataFile], keys: pl.DataFrame, columns: Mapping[str, str]
+    ) -> pl.DataFrame:
         """The rows of files that have one of these keys, a table of one column."""
         parts = [no_rows(columns)]
         for file in files:
@@ -222,23 +226,26 @@ def arrive(own: Bucket, read: pl.DataFrame, day: date, until: int, rules: Rules,
     No span can have begun later than `until`, in nanoseconds since 1970. What the bucket has of the day already is not
     put down again, unless it is to be replaced.
     """
-    polars, done = require("polars", "mining"), Changes()
+    polars = require("polars", "mining")
+    done = Changes()
     named = with_hashed_ids(read.filter(has_ids()), rules.id_key)
     gone = own.forgotten.covers(named)
     erased = int(gone.sum())
     done.forgotten = named.filter(gone)["trace_id"].unique().to_list()
-    rows = named.filter(~gone).unique().with_columns(held=_reason(day, until, rules))
+    rows = named.filter(~gone).unique().with_columns(held=_why_held_back(day, until, rules))
     stored = own.rows_of(rows.select("trace_id").unique(), rules)
     settled = polars.col("trace_id").is_in(_settled(own, rows, stored).implode())
     rows = rows.with_columns(
         held=polars.when(settled & (polars.col("held") == OPEN)).then(polars.lit("settled")).otherwise("held")
     )
-    today, is_open = polars.col("arrived") == str(day), polars.col("held") == OPEN
-    stored = stored.filter(~today) if replace else stored
+    is_today = polars.col("arrived") == str(day)
+    is_open = polars.col("held") == OPEN
+    if replace:
+        stored = stored.filter(~is_today)
     new = polars.concat(  # what is held back and was there before tells nothing new, on whatever day it came
         [
-            _without(rows.filter(is_open), stored.filter(today), read.columns),
-            _without(rows.filter(~is_open), stored, read.columns),
+            _rows_not_in(stored.filter(is_today), rows.filter(is_open), read.columns),
+            _rows_not_in(stored, rows.filter(~is_open), read.columns),
         ]
     )
     for (reason,), some in new.with_columns(seq=polars.lit(own.seq)).partition_by("held", as_dict=True).items():
@@ -252,10 +259,11 @@ def arrive(own: Bucket, read: pl.DataFrame, day: date, until: int, rules: Rules,
 
 def mine_bucket(own: Bucket, rules: Rules) -> Changes:
     """Mine again the traces whose spans came or went since the tasks were mined, and let old rows go."""
-    polars, done = require("polars", "mining"), Changes()
-    same, since = {file.path for file in own.mined} & {file.path for file in own.spans}, rules.since(own.last)
+    polars = require("polars", "mining")
+    done = Changes()
+    same = {file.path for file in own.mined} & {file.path for file in own.spans}
     files = [file for file in (*own.spans, *own.mined) if file.path not in same]
-    moved = [file for file in files if file.value("arrived") >= since]
+    moved = [file for file in files if file.value("arrived") >= rules.since(own.last)]
     done.counts.update(moved=len(moved))
     if moved:
         began = polars.concat(read_data(own.place, moved, ["trace_id", "start"])).select("trace_id", "start")
@@ -266,19 +274,21 @@ def mine_bucket(own: Bucket, rules: Rules) -> Changes:
 
 def join_bucket(own: Bucket, touched: list[pl.DataFrame], rules: Rules) -> Changes:
     """Join again the pieces of the conversations that were touched, and let old pieces go."""
-    polars, done = require("polars", "mining"), Changes()
+    polars = require("polars", "mining")
+    done = Changes()
     moved = polars.concat([no_rows({name: RUN_COLUMNS[name] for name in TOUCHED}), *touched])
     pieces = own.pieces_of(moved.select("conversation").unique())
     known = polars.concat([moved, pieces.select(*TOUCHED)])
     tasks = mined_from(joined_pieces(pieces), {}, rules.require_outcome, (*TASK_COLUMNS, "trace_id"))
-    _put(own, tasks, known.select("trace_id").unique(), known.select(day=day_of("time"))["day"], rules, done)
+    _put_tasks(own, tasks, known.select("trace_id").unique(), known.select(day=day_of("time"))["day"], rules, done)
     _let_go(own, own.pieces, "conversation", "time", rules, done)
     return done
 
 
 def erase_bucket(own: Bucket) -> Changes:
     """Take out what is to be forgotten: every span and every task of a trace that `Forgotten` covers."""
-    polars, done = require("polars", "mining"), Changes()
+    polars = require("polars", "mining")
+    done = Changes()
     columns = ["trace_id", *IDS]
     spans = read_data(own.place, own.spans, [*columns, "start"])
     tasks = read_data(own.root, own.tasks, [*columns, "time"])
@@ -287,14 +297,13 @@ def erase_bucket(own: Bucket) -> Changes:
     none = no_rows(dict.fromkeys(columns, "text") | {"start": "whole"})
     ids = polars.concat([none, *(some.select(none.columns) for some in rows)])
     traces = ids.filter(own.forgotten.covers(ids))["trace_id"].unique()
-    done.forgotten, goes = traces.to_list(), polars.col("trace_id").is_in(traces.implode())
-    went = {
-        "tasks": (tasks, _drop(own.root, own.tasks, goes, done.add, done.remove)),
-        "spans": (spans, _drop(own.place, own.spans, goes, done.add_spans, done.remove_spans)),
-    }
-    for what, (there, count) in went.items():
-        done.counts.update({what: count, f"{what} kept": sum(map(len, there)) - count})
-    _drop(own.place, own.pieces, goes, done.add_spans, done.remove_spans)
+    done.forgotten = traces.to_list()
+    goes = polars.col("trace_id").is_in(traces.implode())
+    tasks_gone = _drop_rows(own.root, own.tasks, goes, done.add, done.remove)
+    spans_gone = _drop_rows(own.place, own.spans, goes, done.add_spans, done.remove_spans)
+    done.counts.update({"tasks": tasks_gone, "tasks kept": sum(map(len, tasks)) - tasks_gone})
+    done.counts.update({"spans": spans_gone, "spans kept": sum(map(len, spans)) - spans_gone})
+    _drop_rows(own.place, own.pieces, goes, done.add_spans, done.remove_spans)
     return done
 
 
@@ -302,14 +311,15 @@ def _mine_again(own: Bucket, moved: pl.DataFrame, rules: Rules, done: Changes) -
     """Put the tasks of the traces that moved in the place of those that are there, and set their pieces apart."""
     polars = require("polars", "mining")
     rows = own.rows_of(moved.select("trace_id").unique(), rules)
-    used, waits = rows.filter(polars.col("held") == OPEN), rows.filter(polars.col("held").is_in(HELD_BACK))
+    used = rows.filter(polars.col("held") == OPEN)
+    waits = rows.filter(polars.col("held").is_in(HELD_BACK))
     # where all that there is of a trace is held back, nothing is known that could change its tasks
     idle = rows.join(used, on="trace_id", how="anti")
     touched = moved.select("trace_id").unique().join(idle, on="trace_id", how="anti")
     runs, seen = runs_in(_latest(used).join(waits, on="trace_id", how="anti"), rules.with_text)
     mined = mined_from(runs.filter(~may_be_piece()), seen, rules.require_outcome, (*TASK_COLUMNS, "trace_id"))
     began = polars.concat([moved, used.select(moved.columns)]).select(day=day_of("start"))["day"]
-    _put(own, mined, touched, began, rules, done)
+    _put_tasks(own, mined, touched, began, rules, done)
     done.counts.update(traces=len(touched), waiting=waits["trace_id"].n_unique())
     pieces = runs.filter(may_be_piece())
     before = own.pieces_of(touched)
@@ -317,7 +327,7 @@ def _mine_again(own: Bucket, moved: pl.DataFrame, rules: Rules, done: Changes) -
     again = used.group_by("trace_id").agg(polars.col("seq").n_unique()).filter(polars.col("seq") > 1)
     others = runs.filter(polars.col("conversation") != "").join(again, on="trace_id", how="semi")
     done.touched += [some.select(*TOUCHED) for some in (pieces, before, others) if len(some)]
-    _drop(
+    _drop_rows(
         own.place,
         own.pieces,
         polars.col("trace_id").is_in(touched["trace_id"].implode()),
@@ -329,7 +339,7 @@ def _mine_again(own: Bucket, moved: pl.DataFrame, rules: Rules, done: Changes) -
         done.add_pieces.append(write_data(own.place, pieces, values))
 
 
-def _put(own: Bucket, mined: Mined, traces: pl.DataFrame, began: pl.Series, rules: Rules, done: Changes) -> None:
+def _put_tasks(own: Bucket, mined: Mined, traces: pl.DataFrame, began: pl.Series, rules: Rules, done: Changes) -> None:
     """Put tasks in the place of those of these traces, which began on some days, day by day."""
     polars = require("polars", "mining")
     kept = (day_of("time") >= rules.oldest(own.last)).fill_null(True)
@@ -338,7 +348,8 @@ def _put(own: Bucket, mined: Mined, traces: pl.DataFrame, began: pl.Series, rule
     done.counts.update({f"{RUNS}{name}": count for name, count in runs.items()})
     before = own.tasks_of({*began, *tasks["day"]} - {None})
     there = before.join(traces, on="trace_id", how="semi")
-    gone, new = there.join(tasks, on="task_id", how="anti"), _without(tasks, there, tasks.columns)
+    gone = there.join(tasks, on="task_id", how="anti")
+    new = _rows_not_in(there, tasks, tasks.columns)
     out = polars.concat([gone.select("task_id"), new.select("task_id")])
     added = len(new.join(there, on="task_id", how="anti"))
     done.counts.update(added=added, changed=len(new) - added, removed=len(gone))
@@ -354,19 +365,25 @@ def _put(own: Bucket, mined: Mined, traces: pl.DataFrame, began: pl.Series, rule
 def _let_go(own: Bucket, files: list[DataFile], key: str, began: str, rules: Rules, done: Changes) -> None:
     """Take out rows that can change no task any more: those of whose key nothing came lately, and of days not kept."""
     polars = require("polars", "mining")
-    since, oldest = rules.since(own.last), rules.oldest(own.last)
-    may_be_old = str(date.fromisoformat(oldest) + timedelta(2 * rules.watermark + 1)) if oldest else ""
-    old = [file for file in files if file.value("arrived") < max(since, may_be_old)]
+    since = rules.since(own.last)
+    oldest = rules.oldest(own.last)
+    may_hold_old_rows = since
+    if oldest:
+        may_hold_old_rows = max(since, str(date.fromisoformat(oldest) + timedelta(2 * rules.watermark + 1)))
+    old = [file for file in files if file.value("arrived") < may_hold_old_rows]
     if not old:
         return
     recent = read_data(own.place, [file for file in files if file.value("arrived") >= since], [key])
     keys = polars.concat([no_rows({key: "text"}), *(rows.select(key) for rows in recent)])[key].unique()
-    is_new, is_kept = polars.col("arrived") >= since, day_of(began) >= oldest
+    is_new = polars.col("arrived") >= since
+    is_kept = day_of(began) >= oldest
     stays = is_kept.fill_null(polars.col("arrived") >= oldest) & (is_new | polars.col(key).is_in(keys.implode()))
-    _drop(own.place, old, ~stays, done.add_spans, done.remove_spans)
+    _drop_rows(own.place, old, ~stays, done.add_spans, done.remove_spans)
 
 
-def _drop(place: str, files: Iterable[DataFile], goes: pl.Expr, add: list[DataFile], remove: list[DataFile]) -> int:
+def _drop_rows(
+    place: str, files: Iterable[DataFile], goes: pl.Expr, add: list[DataFile], remove: list[DataFile]
+) -> int:
     """Put files without some rows in the place of those that have them; how many rows went."""
     count = 0
     for file in files:
@@ -374,17 +391,18 @@ def _drop(place: str, files: Iterable[DataFile], goes: pl.Expr, add: list[DataFi
         kept = rows.filter(~goes)
         if len(kept) < len(rows):
             remove.append(file)
-            add += [write_data(place, kept, file.values)] if len(kept) else []
             count += len(rows) - len(kept)
+            if len(kept):
+                add.append(write_data(place, kept, file.values))
     return count
 
 
-def _without(rows: pl.DataFrame, others: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+def _rows_not_in(others: pl.DataFrame, rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     """The rows that are not among the others, these columns taken together."""
     return rows.join(others, on=columns, how="anti", nulls_equal=True)
 
 
-def _reason(day: date, until: int, rules: Rules) -> pl.Expr:
+def _why_held_back(day: date, until: int, rules: Rules) -> pl.Expr:
     """Why a span is held back."""
     polars = require("polars", "mining")
     ahead = polars.col("start") > until + int(rules.ahead_hours * NANOSECONDS_AN_HOUR)

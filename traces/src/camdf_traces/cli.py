@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import asdict
@@ -16,7 +15,7 @@ from camdf._files import whole_file, write_whole
 from camdf._progress import shown
 from camdf.cli.forgetting import add_ids, id_key_of
 from camdf.cli.logs import FILES, add_log, is_log, named_scorer, ranked_log
-from camdf.cli.parser import add_json, check_output, print_json, read_day, read_time
+from camdf.cli.parser import add_json, check_output, notes_stream, print_json, read_day, read_time
 from camdf.cli.policy import add_engine
 from camdf.cli.tools import add_prices, chosen_prices
 from camdf.errors import DataError, UsageError, require
@@ -34,6 +33,9 @@ TRACES = "a folder of traces, one file, or a URL of either, of any tracer that t
 
 OUTPUT_PRICE = 15.0
 """Dollars a million output tokens: an example, as the prices of `Prices` are."""
+
+SUCCESS_FELL = 3
+"""The exit code of a comparison that shows that success fell."""
 
 
 def add_mine(mine: argparse.ArgumentParser) -> None:
@@ -56,7 +58,7 @@ def add_mine(mine: argparse.ArgumentParser) -> None:
     add_engine(mine)
     _add_workers(mine)
     add_json(mine)
-    mine.set_defaults(run=_mine)
+    mine.set_defaults(run=_run_mine)
 
 
 def add_audit(audit: argparse.ArgumentParser) -> None:
@@ -67,7 +69,7 @@ def add_audit(audit: argparse.ArgumentParser) -> None:
     period.add_argument("--since", type=read_time, help="where the later period begins, as 2026-01-31")
     period.add_argument("--split", type=float, default=0.5, help="or its place among the tasks in time (default: 0.5)")
     add_json(audit)
-    audit.set_defaults(run=_audit)
+    audit.set_defaults(run=_run_audit)
 
 
 def add_compare(compare: argparse.ArgumentParser) -> None:
@@ -81,7 +83,7 @@ def add_compare(compare: argparse.ArgumentParser) -> None:
     option("--output-price", type=float, default=OUTPUT_PRICE, help="the same where they are written (%(default)s)")
     _add_workers(compare)
     add_json(compare)
-    compare.set_defaults(run=_compare)
+    compare.set_defaults(run=_run_compare)
 
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +96,9 @@ def _read_traces(options: argparse.Namespace, with_text: bool) -> Iterator[list[
     """The traces of a command as span tables; progress is shown where reading takes more than a second."""
     from camdf_traces.span_files import span_tables
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
     with ExitStack() as open_tables:
         with shown("MB read", after=1.0) as progress:
             tables = open_tables.enter_context(
@@ -103,9 +107,9 @@ def _read_traces(options: argparse.Namespace, with_text: bool) -> Iterator[list[
         yield tables
 
 
-def _mine(options: argparse.Namespace) -> int:
-    with redirect_stdout(sys.stderr if options.json else sys.stdout):
-        mined = _mined(options)
+def _run_mine(options: argparse.Namespace) -> int:
+    with redirect_stdout(notes_stream(options)):
+        mined = _mine_and_write(options)
     if options.json:
         counts = {name: value for name, value in vars(mined).items() if isinstance(value, int)} | {"sums": mined.sums}
         wrote = [options.output or options.into, options.statistics]
@@ -113,7 +117,7 @@ def _mine(options: argparse.Namespace) -> int:
     return 0
 
 
-def _mined(options: argparse.Namespace) -> Mined | MinedDay:
+def _mine_and_write(options: argparse.Namespace) -> Mined | MinedDay:
     """What was mined, written and said."""
     from camdf_traces.logged import holds_mined_tasks
     from camdf_traces.tasks import mine
@@ -188,7 +192,7 @@ def _write_statistics(path: Path, tools: dict[str, ToolStatistics], used: Usage)
     print(f"wrote {path}")
 
 
-def _audit(options: argparse.Namespace) -> int:
+def _run_audit(options: argparse.Namespace) -> int:
     from camdf_traces.audit import TaskLists, audit, audit_json, audit_text, read_tasks
 
     if is_log(options, options.data):
@@ -203,17 +207,25 @@ def _audit(options: argparse.Namespace) -> int:
     return 0
 
 
-def _compare(options: argparse.Namespace) -> int:
+def _run_compare(options: argparse.Namespace) -> int:
     from camdf.evaluation.compare import compare
     from camdf_traces.arms import arms
 
     prices = chosen_prices(options)
     with _read_traces(options, with_text=False) as tables:
         dealt = arms(tables, prices, options.output_price, require_outcome=options.require_outcome)
-    counts = {"lost": dealt.lost, "unplaced": dealt.unplaced, "share": options.gated_share}
-    comparison = compare(dealt.gated, dealt.measures, options.margin, **counts)
+    comparison = compare(
+        dealt.gated,
+        dealt.measures,
+        options.margin,
+        lost=dealt.lost,
+        unplaced=dealt.unplaced,
+        share=options.gated_share,
+    )
     if options.json:
         print_json({**comparison.record(), "sums": dealt.sums})
     else:
         print(f"{dealt}\n\n{comparison.table()}\n\n{comparison.verdict}")
-    return 3 if comparison.harms else 0
+    if comparison.harms:
+        return SUCCESS_FELL
+    return 0

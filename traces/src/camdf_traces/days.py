@@ -14,9 +14,8 @@ of arrivals, their number and their repetition change nothing.
 from __future__ import annotations
 
 import secrets
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import date, timedelta
 from functools import partial
@@ -171,7 +170,7 @@ def mine_day(
     after `grace_hours`. Any number of processes may do this at a time.
     """
     rules = Rules(watermark, keep_days, require_outcome, with_text, ahead_hours, id_key)
-    days = Days.opened(table, rules, partial(rows_in, source) if spans_a_day is None else lambda: spans_a_day)
+    days = Days.opened(table, rules, lambda: rows_in(source) if spans_a_day is None else spans_a_day)
     days.refuse_early(day)
 
     def put_down(number: int, rows: pl.DataFrame) -> Changes:
@@ -189,7 +188,8 @@ class Days:
     """The tasks and the spans beside them, as one writer finds them."""
 
     def __init__(self, table: File, rules: Rules) -> None:
-        self.root, self.rules = fspath(table), rules
+        self.root = fspath(table)
+        self.rules = rules
         self._tasks = DeltaFolder(self.root)
         self.settings = self._tasks.settings
         if not isinstance(self.settings, dict) or self.settings.get("camdf") != SCHEMA:
@@ -205,7 +205,8 @@ class Days:
     @classmethod
     def opened(cls, table: File, rules: Rules, spans_a_day: Callable[[], int]) -> Days:
         """The table that is mined by these rules; an empty one where there is none."""
-        root, settings = fspath(table), _settings(rules)
+        root = fspath(table)
+        settings = _settings_of_a_table(rules)
         if not is_delta(root):
             if "://" not in root and Path(root).exists() and any(Path(root).iterdir()):
                 raise DataError(f"{root}: must be a table of camdf's, or not be there yet. Name another folder.")
@@ -241,7 +242,8 @@ class Days:
 
     def refuse_early(self, day: date) -> None:
         """Raise if a day comes after one so much later that its spans may be gone."""
-        last, watermark = self.last(day), self.rules.watermark
+        last = self.last(day)
+        watermark = self.rules.watermark
         if day < last - timedelta(watermark):
             raise UsageError(
                 f"The day must be at most {watermark} days before the last one of {self.root}, {last}, as the spans "
@@ -250,25 +252,35 @@ class Days:
 
     def all_buckets(self) -> list[Bucket]:
         """Every bucket, as workers need it; in the last one are the tasks of what may be pieces."""
-        seq, last, joined = self._spans.version, self.last(), list[DataFile]()
+        empty = Bucket(self.root, self.buckets, self._spans.version, self.last(), self.forgotten)
+        tasks = _by_bucket_number(self._tasks.files)
+        spans = _by_bucket_number(file for file in self._spans.files if file.values["held"] != PIECE)
+        pieces = _by_bucket_number(file for file in self._spans.files if file.values["held"] == PIECE)
+        mined = _by_bucket_number(file for file in self._mined_files() if file.values["held"] != PIECE)
+        joined = tasks[self.buckets]
         buckets = [
-            Bucket(self.root, number, seq, last, self.forgotten, joined=joined) for number in range(self.buckets)
+            replace(
+                empty,
+                number=number,
+                tasks=tasks[number],
+                spans=spans[number],
+                mined=mined[number],
+                pieces=pieces[number],
+                joined=joined,
+            )
+            for number in range(self.buckets)
         ]
-        buckets.append(Bucket(self.root, self.buckets, seq, last, self.forgotten, tasks=joined))
-        files = {"tasks": self._tasks.files, "spans": self._spans.files, "mined": self._mined()}
-        for name, some in files.items():
-            for file in some:
-                of_runs = file.values.get("held") == PIECE
-                if not of_runs or name == "spans":
-                    getattr(buckets[int(file.value("bucket"))], "pieces" if of_runs else name).append(file)
-        return buckets
+        return [*buckets, replace(empty, tasks=joined)]
 
-    def _mined(self) -> list[DataFile]:
+    def _mined_files(self) -> list[DataFile]:
         """The files beside the tasks that these are of; none where nobody knows any more, and all are mined again."""
         version = self._tasks.number(MINED)
-        with suppress(LookupError):
-            return [] if version is None else self._spans.files_at(version)
-        return []
+        if version is None:
+            return []
+        try:
+            return self._spans.files_at(version)
+        except LookupError:
+            return []
 
     def brought(
         self,
@@ -285,7 +297,7 @@ class Days:
         self.retried(lambda: self._put_down(arrived, day if replace else None, numbers or {}))
         if arrived.forgotten:
             self.erase(arrived.forgotten, map_buckets)
-        counts = arrived.counts + self.retried(partial(self._mine, map_buckets))
+        counts = arrived.counts + self.retried(partial(self._mine_all, map_buckets))
         self.vacuum(grace_hours)
         if before < self.last():
             self.vacuum(LEFTOVER_HOURS, leftovers=True)
@@ -312,16 +324,18 @@ class Days:
         if arrived.add_spans or remove or numbers:
             self._spans.commit(arrived.add_spans, remove, **numbers)
 
-    def _mine(self, map_buckets: MapBuckets) -> Counter[str]:
+    def _mine_all(self, map_buckets: MapBuckets) -> Counter[str]:
         """Mine what nobody has mined yet, join pieces, and let old spans go; what was counted."""
-        (*buckets, last), version = self.all_buckets(), self._spans.version
+        *buckets, last = self.all_buckets()
+        version = self._spans.version
         done = Changes().include(map_buckets(partial(mine_bucket, rules=self.rules), buckets))
         gone = {file.path for file in done.remove_pieces}
         pieces = [file for bucket in buckets for file in bucket.pieces if file.path not in gone] + done.add_pieces
         if pieces or last.tasks:
             joining = partial(join_bucket, touched=done.touched, rules=self.rules)
             done.include(map_buckets(joining, [replace(last, pieces=pieces)]))
-        gone, oldest = {file.path for file in done.remove}, self.rules.oldest(last.last)
+        gone = {file.path for file in done.remove}
+        oldest = self.rules.oldest(last.last)
         old = [file for file in self._tasks.files if "" < file.value("day") < oldest and file.path not in gone]
         try:
             if done.add_pieces or done.remove_pieces:  # before the tasks: who is killed in between mines them again
@@ -342,16 +356,16 @@ class Days:
 
     def erase(self, traces: Iterable[str] = (), map_buckets: MapBuckets = map) -> Counter[str]:
         """Take out all that is to be forgotten, and remember its traces and these; what was counted."""
-        self._forget(traces)
-        return self.retried(partial(self._erase, map_buckets))
+        self._remember_forgotten(traces)
+        return self.retried(partial(self._erase_all, map_buckets))
 
-    def _forget(self, traces: Iterable[str]) -> None:
+    def _remember_forgotten(self, traces: Iterable[str]) -> None:
         self.forgotten.remember(self.root, [("trace_id", trace) for trace in traces])
         self._reload()
 
-    def _erase(self, map_buckets: MapBuckets) -> Counter[str]:
+    def _erase_all(self, map_buckets: MapBuckets) -> Counter[str]:
         done = Changes().include(map_buckets(erase_bucket, self.all_buckets()[:-1]))
-        self._forget(done.forgotten)
+        self._remember_forgotten(done.forgotten)
         done.include(map_buckets(erase_bucket, self.all_buckets()[-1:]))  # the tasks of pieces of all these traces
         if done.remove_spans:
             self._spans.commit(done.add_spans, done.remove_spans, **{PIECE: self._spans.version})
@@ -382,7 +396,8 @@ def end_of(day: date) -> int:
 
 def read_days(table: File) -> pa.Table:
     """The tasks of a table as an Arrow table, in the order and with the columns that `mine` gives them."""
-    polars, folder = require("polars", "mining"), DeltaFolder(fspath(table))
+    polars = require("polars", "mining")
+    folder = DeltaFolder(fspath(table))
     while True:
         try:
             tasks = polars.concat(
@@ -402,8 +417,18 @@ def is_days(table: File) -> bool:
     return is_delta(fspath(table))
 
 
-def _settings(rules: Rules) -> dict[str, Any]:
+def _settings_of_a_table(rules: Rules) -> dict[str, Any]:
     """What may not change from day to day."""
-    key = "plain" if rules.id_key is None else blake2b(rules.id_key, digest_size=8).hexdigest()
+    ids = "plain"
+    if rules.id_key is not None:
+        ids = blake2b(rules.id_key, digest_size=8).hexdigest()
     fixed = {name: getattr(rules, name) for name in FIXED}
-    return {**fixed, "ids": key}
+    return {**fixed, "ids": ids}
+
+
+def _by_bucket_number(files: Iterable[DataFile]) -> dict[int, list[DataFile]]:
+    """Files by the number of their bucket."""
+    by_number = defaultdict[int, list[DataFile]](list)
+    for file in files:
+        by_number[int(file.value("bucket"))].append(file)
+    return by_number

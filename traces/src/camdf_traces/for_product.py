@@ -62,7 +62,9 @@ def sampled_on_spark(path: File, *, explored_only: bool, seed: int) -> SampledTa
     if is_days(path):
         return None
     tasks = session().read.parquet(str(path))
-    sample = sampled(tasks.filter("explored") if explored_only else tasks, seed=seed)
+    if explored_only:
+        tasks = tasks.filter("explored")
+    sample = sampled(tasks, seed=seed)
     return SampledTasks(logged_tasks(sample.tasks), asked_in(sample.tasks), str(sample))
 
 

@@ -40,9 +40,9 @@ class Forgot:
         return {**asdict(self), "sums": self.sums, "sentences": str(self).splitlines()}
 
     def __str__(self) -> str:
-        gone = (
-            "Their files are gone" if not self.hours else f"Their files go with the first run after {self.hours} hours"
-        )
+        gone = "Their files are gone"
+        if self.hours:
+            gone = f"Their files go with the first run after {self.hours} hours"
         counts = " ".join(in_one_line(what, counts) for what, counts in self.sums.items())
         if self.alone:
             return f"{counts} {gone}."
@@ -75,12 +75,10 @@ def forget(
     if not (conversation or user or before):
         raise UsageError("Nothing to forget was named. Name a --conversation, a --user or a day: --before 2026-01-31.")
     days = Days.as_it_is(table, id_key)
-    ids = [
-        (column, text if id_key is None else hashed(text, id_key))
-        for column, text in (("conversation", conversation), ("user", user))
-        if text
-    ]
-    days.forgotten.remember(days.root, ids, str(before or ""))
+    ids = {name: text for name, text in (("conversation", conversation), ("user", user)) if text}
+    if id_key is not None:
+        ids = {name: hashed(text, id_key) for name, text in ids.items()}
+    days.forgotten.remember(days.root, ids.items(), str(before or ""))
     counts = days.erase()
     days.vacuum(hours)
     days.vacuum(hours if alone else max(hours, LEFTOVER_HOURS), leftovers=True)
@@ -88,8 +86,14 @@ def forget(
         days.without_history()
     _clear_unfinished(days.root)
     clear_scratch()
-    kept = {"tasks_kept": counts["tasks kept"], "spans_kept": counts["spans kept"]}
-    return Forgot(counts["tasks"], counts["spans"], **kept, hours=hours, alone=alone)
+    return Forgot(
+        tasks=counts["tasks"],
+        spans=counts["spans"],
+        tasks_kept=counts["tasks kept"],
+        spans_kept=counts["spans kept"],
+        hours=hours,
+        alone=alone,
+    )
 
 
 def _clear_unfinished(table: str) -> None:

@@ -51,14 +51,18 @@ def logged_tasks(mined: pl.DataFrame, prices: Mapping[str, float] | None = None)
     ids = listed.select("tool").join(by_tool, on="tool", how="left", maintain_order="left")["id"]
     lengths = ranked["ranked"].list.len().to_numpy().astype(np.int64)
     filled = np.arange(lengths.max()) < lengths[:, None]
-    scores, tool_ids, required = np.zeros(filled.shape), np.full(filled.shape, -1), np.zeros(filled.shape, dtype=bool)
+    scores = np.zeros(filled.shape)
+    tool_ids = np.full(filled.shape, -1)
+    required = np.zeros(filled.shape, dtype=bool)
     scores[filled] = listed["scores"].to_numpy()
     tool_ids[filled] = ids.to_numpy()
     required[filled] = listed["required"].fill_null(False).to_numpy()
     vectors = _vectors(ranked)
     rankings = Rankings(scores, filled.astype(np.float64), lengths, tool_ids, tuple(catalogue), vectors=vectors)
+    if prices is not None:
+        rankings = rankings.with_costs(prices)
     return LoggedTasks(
-        rankings if prices is None else rankings.with_costs(prices),
+        rankings,
         required,
         ranked["called"].list.len().to_numpy().astype(np.int64),
         np.array(ranked["task_id"].to_list(), dtype=np.str_),
@@ -83,7 +87,9 @@ def _vectors(ranked: pl.DataFrame) -> Floats | None:
     if len(sizes) != 1 or sizes[0] == 0:
         return None
     flat = ranked["vector"].explode().cast(polars.Float64).to_numpy()
-    return at_length_one(flat.reshape(len(ranked), -1)) if np.isfinite(flat).all() else None
+    if not np.isfinite(flat).all():
+        return None
+    return at_length_one(flat.reshape(len(ranked), -1))
 
 
 def learnable() -> pl.Expr:
@@ -129,18 +135,18 @@ def mined_table(path: File) -> pa.Table:
 
 def read_mined(path: File, *, explored_only: bool = False) -> LoggedTasks:
     """Logged tasks from a table that `camdf mine` wrote; `explored_only` leaves out runs that did not explore."""
-    mined = _mined(path)
+    mined = _some_mined(path)
     if explored_only:
         mined = mined.filter("explored")
         if mined.is_empty():
             raise DataError(f"{path}: holds no run that explored. Give the gate a share: Gate(..., explore=0.1).")
-    return logged_tasks(_ranked(path, mined))
+    return logged_tasks(_with_rankings(path, mined))
 
 
 def read_uncensored_mined(path: File) -> Uncensored:
     """What `read_mined` gives, without the tasks from which a gate had cut tools, as far as there are others."""
     polars = require("polars", "mining")
-    ranked = _ranked(path, _mined(path))
+    ranked = _with_rankings(path, _some_mined(path))
     cut = (~polars.col("explored")).fill_null(False)
     whole = ranked.filter(~cut)
     logged = everything = logged_tasks(ranked)
@@ -155,14 +161,14 @@ def read_uncensored_mined(path: File) -> Uncensored:
     )
 
 
-def _mined(path: File) -> pl.DataFrame:
-    mined = _typed(path, require("polars", "mining").from_arrow(mined_table(path)))
+def _some_mined(path: File) -> pl.DataFrame:
+    mined = _learned_columns(path, require("polars", "mining").from_arrow(mined_table(path)))
     if mined.is_empty():
         raise DataError(f"{path}: must hold at least one task, and is empty. Mine more traces.")
     return mined
 
 
-def _ranked(path: File, mined: pl.DataFrame) -> pl.DataFrame:
+def _with_rankings(path: File, mined: pl.DataFrame) -> pl.DataFrame:
     """The tasks with a ranking, which must all be as they should be."""
     polars = require("polars", "mining")
     ranked = mined.filter(polars.col("ranked").list.len() > 0)
@@ -175,17 +181,20 @@ def _ranked(path: File, mined: pl.DataFrame) -> pl.DataFrame:
     return ranked
 
 
-def _typed(path: File, mined: pl.DataFrame) -> pl.DataFrame:
+def _learned_columns(path: File, mined: pl.DataFrame) -> pl.DataFrame:
     """The columns that are read, with the types of mined tasks, and the number of each row as `number`."""
-    polars, types = require("polars", "mining"), polars_types()
+    polars = require("polars", "mining")
+    types = polars_types()
     missing = [name for name in LEARNED_COLUMNS if name not in mined.columns]
     if missing:
         raise DataError(f"{path}, column {missing[0]!r}: must be there, and is missing. Use camdf mine.")
-    explored = polars.col("explored") if "explored" in mined.columns else polars.lit(None).alias("explored")
-    columns = {**{name: polars.col(name) for name in LEARNED_COLUMNS}, "explored": explored}
-    also = [polars.col("vector").cast(polars.List(polars.Float64))] if "vector" in mined.columns else []
+    if "explored" not in mined.columns:
+        mined = mined.with_columns(explored=None)
+    columns = [polars.col(name).cast(types[TASK_COLUMNS[name]]) for name in (*LEARNED_COLUMNS, "explored")]
+    if "vector" in mined.columns:
+        columns.append(polars.col("vector").cast(polars.List(polars.Float64)))
     try:
-        typed = mined.select(*(column.cast(types[TASK_COLUMNS[name]]) for name, column in columns.items()), *also)
+        typed = mined.select(columns)
     except polars.exceptions.PolarsError as error:
         raise DataError(f"{path}: must have the columns of mined tasks. {error}. Use camdf mine.") from None
     return typed.with_row_index("number", offset=1)

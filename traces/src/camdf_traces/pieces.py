@@ -38,7 +38,7 @@ def joined_pieces(runs: pl.DataFrame) -> pl.DataFrame:
     tasks: list[dict[str, Any]] = []
     for run in several.sort("conversation", "time", "task_id", nulls_last=True).iter_rows(named=True):
         if tasks and _goes_on(tasks[-1], run):
-            tasks[-1] = _together(tasks[-1], run)
+            tasks[-1] = _one_task_of(tasks[-1], run)
         else:
             tasks.append(run)
     whole: pl.DataFrame = polars.DataFrame(tasks, schema=runs.schema)
@@ -47,7 +47,8 @@ def joined_pieces(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _goes_on(before: dict[str, Any], run: dict[str, Any]) -> bool:
-    waited, known = {*before["wanted"]}, {*run["offered"], *run["ranked"], *run["called"]}
+    waited = {*before["wanted"]}
+    known = {*run["offered"], *run["ranked"], *run["called"]}
     return (
         before["waits"]
         and before["conversation"] == run["conversation"]
@@ -56,7 +57,7 @@ def _goes_on(before: dict[str, Any], run: dict[str, Any]) -> bool:
     )
 
 
-def _together(before: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+def _one_task_of(before: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
     called = {*before["called"], *run["called"]}
     ranking = before if before["ranked"] else run
     return before | {

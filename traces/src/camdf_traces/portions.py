@@ -32,8 +32,11 @@ BYTES_A_PORTION = 32_000_000
 PORTIONS_FOR_PROCESSES = 4
 """With fewer portions, one process is done before others have started."""
 
-BYTES_A_SPAN, BYTES_A_NAME = 1_000, 60
-"""What a span takes in memory without its text, and each of the tools that it names."""
+BYTES_A_SPAN = 1_000
+"""What a span takes in memory without its text and the tools that it names."""
+
+BYTES_A_NAME = 60
+"""What the name of each of those tools takes."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,8 @@ def in_portions(files: Iterable[TraceFile], size: int) -> Iterator[Portion]:
         large = file.size()
         if some and held + large > size:
             yield Portion(tuple(some), held)
-            some, held = [], 0
+            some = []
+            held = 0
         if large > size and file.has_lines:
             for start in range(0, large, size):
                 end = min(start + size, large)
@@ -80,8 +84,10 @@ def read_portions(
     `workers` is the number of processes, fewer where that is enough. With more than one they are started afresh, so a
     program that asks for them needs the `if __name__ == "__main__"` that multiprocessing asks for.
     """
-    workers = max(1, min(workers, len(portions))) if len(portions) >= PORTIONS_FOR_PROCESSES else 1
-    read = partial(_read, folder=folder, with_text=with_text, bytes_a_table=bytes_a_table // workers)
+    workers = max(1, min(workers, len(portions)))
+    if len(portions) < PORTIONS_FOR_PROCESSES:
+        workers = 1
+    read = partial(_read_portion, folder=folder, with_text=with_text, bytes_a_table=bytes_a_table // workers)
     if workers == 1:
         yield from map(read, range(len(portions)), portions)
         return
@@ -96,7 +102,7 @@ def read_portions(
         pool.shutdown(cancel_futures=True)
 
 
-def _read(number: int, portion: Portion, *, folder: Path, with_text: bool, bytes_a_table: int) -> Read:
+def _read_portion(number: int, portion: Portion, *, folder: Path, with_text: bool, bytes_a_table: int) -> Read:
     parquet = require("pyarrow.parquet", "mining")
     reading = Reading(portion.files, (), None, with_text)
     tables: list[Path] = []
@@ -115,7 +121,8 @@ def _in_tables(spans: Iterator[Span], bytes_a_table: int) -> Iterator[pa.Table]:
         held += BYTES_A_SPAN + len(span.text) + BYTES_A_NAME * (len(span.offered) + 2 * len(span.ranked))
         if held >= bytes_a_table:
             yield arrow_table(some)
-            some, held = [], 0
+            some = []
+            held = 0
     if some:
         yield arrow_table(some)
 

@@ -56,40 +56,43 @@ def rank_tasks(
     file `scores` while they are made, so that a run that was interrupted goes on where it stopped; `top`, `vectors` and
     `settings` are those of `camdf.scorers.folder.score_folder`.
     """
-    polars, types = require("polars", "mining"), polars_types()
+    polars = require("polars", "mining")
+    types = polars_types()
     mined = polars.from_arrow(mined_table(path))
     asked = mined.filter(polars.col("text").fill_null("") != "")
     if asked.is_empty():
         raise DataError(f"{path}: must hold what users asked, and holds no text. Mine again, with --with-text.")
     catalogue = {tool.name: tool for tool in tools}
     tasks = [
-        TaskText(task_id, text, _candidates(offered or (), by_a_gate or ()) or (*catalogue,))
+        TaskText(task_id, text, _candidates_of_task(offered or (), by_a_gate or ()) or (*catalogue,))
         for task_id, text, offered, by_a_gate in asked.select("task_id", "text", "offered", "ranked").iter_rows()
     ]
     undescribed = dict.fromkeys(name for task in tasks for name in task.tools if name not in catalogue)
     known = {**catalogue, **{name: Tool(name) for name in undescribed}}
-    choices: dict[str, Any] = {"top": top, "vectors": vectors, "settings": settings, "progress": progress}
-    done = score_tasks(tasks, known, scorer, scores, **choices)
+    done = score_tasks(tasks, known, scorer, scores, top=top, vectors=vectors, settings=settings, progress=progress)
     records = scored_records(scores)
     rankings = polars.DataFrame(
         {
             "task_id": [record["task_id"] for record in records],
             "ranked": [list(record["scores"]) for record in records],
             "scores": [list(record["scores"].values()) for record in records],
-            **({"vector": [record["vector"] for record in records]} if vectors else {}),
         },
         schema_overrides={name: types[TASK_COLUMNS[name]] for name in ("task_id", "ranked", "scores")},
     )
+    columns = [name for name in mined.columns if name != "vector"]
+    if vectors:
+        rankings = rankings.with_columns(vector=polars.Series([record["vector"] for record in records]))
+        columns.append("vector")
+    if not keep_text:
+        mined = mined.with_columns(text=polars.lit(""))
     ranked = (
         mined.drop("ranked", "scores", "vector", strict=False)
         .join(rankings, on="task_id", how="left", maintain_order="left")
-        .with_columns(
-            polars.col("ranked", "scores").fill_null([]), text=polars.col("text") if keep_text else polars.lit("")
-        )
-        .select(*(name for name in mined.columns if name != "vector"), *(["vector"] if vectors else []))
+        .with_columns(polars.col("ranked", "scores").fill_null([]))
+        .select(columns)
     )
     return RankedTasks(ranked, done, len(mined) - len(asked), tuple(undescribed))
 
 
-def _candidates(offered: Iterable[str], ranked: Iterable[str]) -> tuple[str, ...]:
+def _candidates_of_task(offered: Iterable[str], ranked: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys([*offered, *ranked]) if not re.search(NO_TOOL, name))

@@ -71,11 +71,11 @@ SPANS_LEFT_OUT = {"duplicates": "duplicates", "nameless": "without an id", "unow
 def deduplicated(spans: pl.DataFrame) -> pl.DataFrame:
     """One row for every trace_id and span_id, the preferred version; rows without those are dropped."""
     polars = require("polars", "mining")
-    named, repeated = has_ids(), spans.select(polars.struct(SPAN_KEY).is_duplicated()).to_series()
+    repeated = spans.select(polars.struct(SPAN_KEY).is_duplicated()).to_series()
     order = [name for name in PREFERENCE if name in spans.columns]
-    versions = spans.filter(named & repeated).sort(order, descending=True, nulls_last=True)
+    versions = spans.filter(has_ids() & repeated).sort(order, descending=True, nulls_last=True)
     chosen = versions.unique(SPAN_KEY, keep="first", maintain_order=True)
-    distinct: pl.DataFrame = polars.concat([spans.filter(named & ~repeated), chosen])
+    distinct: pl.DataFrame = polars.concat([spans.filter(has_ids() & ~repeated), chosen])
     return distinct
 
 
@@ -113,8 +113,9 @@ def with_owners(spans: pl.DataFrame) -> pl.DataFrame:
     # Beside the spans, not joined to them: copying their lists would take most of the time.
     keys = spans.select(*SPAN_KEY, "parent_id").join(traces, on="trace_id", how="left", maintain_order="left")
     marks = {name: column.to_numpy() for name, column in spans.select(**_marks()).to_dict().items()}
-    up, trace = rows_above(keys), keys["trace"].to_numpy()
-    run, own = _runs(up, trace, marks, joined=keys["threads"].to_numpy() == 1)
+    up = rows_above(keys)
+    trace = keys["trace"].to_numpy()
+    run, own = _runs_of_spans(up, trace, marks, joined=keys["threads"].to_numpy() == 1)
     agents = polars.Series(run, dtype=polars.Int64).set(polars.Series(run >= len(spans)), None)
     owner = polars.when(polars.Series(run >= 2 * len(spans))).then(polars.lit(""))
     incomplete = _in_trace(trace, ~leads_to_a_top(up)) > 0
@@ -133,14 +134,15 @@ def with_owners(spans: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _runs(
+def _runs_of_spans(
     up: NDArray[np.int64], trace: NDArray[Any], marks: dict[str, NDArray[np.bool_]], joined: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The run of each of n spans, and whether it is a step of it, and not one inside of a tool.
 
     A run is the row of its agent, or 2n and the number of its trace where that has no agent; n is no run.
     """
-    call, count = marks["call"], len(trace)
+    call = marks["call"]
+    count = len(trace)
     agents = np.zeros(count + 1, dtype=bool)
     agents[nearest(up, marks["agent"])[call]] = True  # an agent without a call is none
     agents = agents[:count]
@@ -162,7 +164,8 @@ def _in_trace(trace: NDArray[Any], marked: NDArray[np.bool_]) -> NDArray[np.int6
 
 def _marks() -> dict[str, pl.Expr]:
     polars = require("polars", "mining")
-    kind, success = polars.col("kind"), polars.col("success")
+    kind = polars.col("kind")
+    success = polars.col("success")
     return {
         "agent": kind == "agent",
         "call": (kind == "model") | _is_tool(),
@@ -178,60 +181,114 @@ def gathered(owned: pl.DataFrame, no_tool: str = NO_TOOL) -> pl.DataFrame:
 
     A run `waits` if it stopped because no span shows the calls that its model asked for. It is a `rest` if its model is
     first given the result of a tool, and no run of its trace began before it: a later one may be a handoff's.
+
+    Each of six functions gives some columns of a run, and these tell how it hangs together:
+
+    has_tools  `_agents_of_runs`: some step is a call of a tool
+    called     `_called_tools`: the tools that ran without an error, and those that are inferred
+    inferred   `_called_tools`: the tools that only a request shows, and after which the model was asked again
+    last       `_called_tools`: the tools that the last call of its model asks for
+    wanted     `_called_tools`: those of them that have no span
+    broken     `_ends_of_runs`: the last call of its model gave no answer
+    continues  `_ends_of_runs`: the first request to its model ends with the result of a tool
+    begins     `_ends_of_runs`: the tools that ran before that request
     """
     polars = require("polars", "mining")
-    col, when = polars.col, polars.when
-    spans, marks = _of_the_first_agent(owned).lazy().filter(col("owner").is_not_null()), _marks()
-    agent = col("span_id") == col("owner")
-    top = agent | ((col("owner") == "") & col("own") & marks["call"])
-    refused = (col("own") & marks["refused"]) | (top & col("refused"))
-    accepted = (agent & marks["accepted"]) | (top & col("accepted"))
-    runs = spans.group_by("run").agg(
+    spans = _of_the_first_agent(owned).lazy().filter(polars.col("owner").is_not_null())
+    steps = spans.filter("own")
+    calls = _without_copies(steps)
+    runs = _agents_of_runs(spans).collect()
+    for of_runs in (
+        _called_tools(calls, no_tool),
+        _ends_of_runs(calls),
+        _offered_tools(steps),
+        _first_rankings(steps),
+        _texts_of_runs(steps),
+    ):
+        # one by one: as a single plan, Polars computes what several of them read again for each
+        runs = runs.join(of_runs.collect(), on="run", how="left")
+    wanted = polars.col("wanted")
+    return (
+        _with_required(_with_names(runs))
+        .with_columns(
+            *(
+                polars.when(_succeeded_untraced())
+                .then(polars.col(name).list.set_union(wanted).list.sort())
+                .otherwise(name)
+                for name in ("called", "inferred")
+            ),
+            wanted=polars.when(~_succeeded_untraced()).then(wanted).otherwise([]),
+            rest=_is_rest(),
+            stopped=_stopped(),
+            waits=_stopped() & (wanted.list.len() > 0) & ~polars.col("broken"),
+        )
+        .select(*RUN_COLUMNS)
+    )
+
+
+def _agents_of_runs(spans: pl.LazyFrame) -> pl.LazyFrame:
+    """Whose a run is, when it began, how it went, and whether it has tools: by its agent and what is above that."""
+    polars = require("polars", "mining")
+    col = polars.col
+    when = polars.when
+    marks = _marks()
+    is_agent = col("span_id") == col("owner")
+    has_no_agent = (col("owner") == "") & col("own")
+    is_top = is_agent | (has_no_agent & marks["call"])
+    is_refused = (col("own") & marks["refused"]) | (is_top & col("refused"))
+    is_accepted = (is_agent & marks["accepted"]) | (is_top & col("accepted"))
+    return spans.group_by("run").agg(
         col("trace_id", "owner", "thread", "incomplete").first(),
-        time=polars.coalesce(when(agent).then("start").max(), col("start").filter("own").min()),
-        conversation=when(agent).then("conversation").max(),
+        time=polars.coalesce(when(is_agent).then("start").max(), col("start").filter("own").min()),
+        conversation=when(is_agent).then("conversation").max(),
         user=col("user").filter("own").max(),
-        service=when(agent | ((col("owner") == "") & col("own"))).then("service").max(),
-        failed=((agent & marks["failed"]) | (top & col("failed"))).any(),
-        success=when(refused.any()).then(False).when(accepted.any()).then(True),
+        service=when(is_agent | has_no_agent).then("service").max(),
+        failed=((is_agent & marks["failed"]) | (is_top & col("failed"))).any(),
+        success=when(is_refused.any()).then(False).when(is_accepted.any()).then(True),
         explored=col("explored").filter("own").max(),
         has_tools=(col("own") & _is_tool()).any(),
     )
-    steps = spans.filter("own")
-    calls, whole = _without_copies(steps), runs.collect()
-    for of_runs in (_called(calls, no_tool), _ends(calls), _offered(steps), _ranked(steps), _texts(steps)):
-        # one by one: as a single plan, Polars computes what several of them read again for each
-        whole = whole.join(of_runs.collect(), on="run", how="left")
+
+
+def _with_names(runs: pl.DataFrame) -> pl.DataFrame:
+    """The runs with their `task_id`, `conversation` and `group`, and with nothing missing of what steps tell."""
+    polars = require("polars", "mining")
+    col = polars.col
+    when = polars.when
     task_id = polars.concat_str("trace_id", polars.lit("/"), "owner")
     conversation = when(col("conversation") != "").then("conversation").otherwise("thread")
     by_text = col("text").map_elements(text_group, return_dtype=polars.String)
-    whole = whole.with_columns(
-        col("offered", "ranked", "scores", "called", "inferred", "last", "wanted").fill_null([]),
+    return runs.with_columns(
+        col("offered", "ranked", "scores", "called", "inferred", "last", "wanted", "begins").fill_null([]),
+        col("broken", "continues").fill_null(False),
         task_id=task_id,
         conversation=conversation,
         group=when(conversation != "").then(conversation).otherwise(polars.coalesce(by_text, task_id)),
         text=col("text").fill_null(""),
     )
-    accepted = col("success").fill_null(False)
-    stopped = ((col("last").list.len() > 0) | col("broken").fill_null(False)) & ~accepted
-    untraced = accepted & ~col("has_tools")  # it succeeded, so what it waited for ran
-    stand = [when(untraced).then(col(name).list.set_union("wanted").list.sort()) for name in ("called", "inferred")]
-    return (
-        _with_required(whole)
-        .with_columns(
-            *(
-                standing.otherwise(name).alias(name)
-                for standing, name in zip(stand, ("called", "inferred"), strict=True)
-            ),
-            col("begins").fill_null([]),
-            rest=col("continues").fill_null(False)
-            & (col("time") == col("time").min().over("trace_id")).fill_null(True),
-            wanted=when(~untraced).then("wanted").otherwise([]),
-            stopped=stopped,
-            waits=stopped & (col("wanted").list.len() > 0) & ~col("broken").fill_null(False),
-        )
-        .select(*RUN_COLUMNS)
-    )
+
+
+def _stopped() -> pl.Expr:
+    """The run ended, without success, before its model answered."""
+    polars = require("polars", "mining")
+    unanswered = (polars.col("last").list.len() > 0) | polars.col("broken")
+    stopped: pl.Expr = unanswered & ~polars.col("success").fill_null(False)
+    return stopped
+
+
+def _succeeded_untraced() -> pl.Expr:
+    """The run succeeded without a span of any tool, so what its model waited for ran."""
+    polars = require("polars", "mining")
+    untraced: pl.Expr = polars.col("success").fill_null(False) & ~polars.col("has_tools")
+    return untraced
+
+
+def _is_rest() -> pl.Expr:
+    """The run goes on with one before it, which is not there: no run of its trace began earlier."""
+    polars = require("polars", "mining")
+    is_first = (polars.col("time") == polars.col("time").min().over("trace_id")).fill_null(True)
+    rest: pl.Expr = polars.col("continues") & is_first
+    return rest
 
 
 def _of_the_first_agent(owned: pl.DataFrame) -> pl.DataFrame:
@@ -286,12 +343,14 @@ def _with_required(runs: pl.DataFrame) -> pl.DataFrame:
     Each is asked only where it can change anything.
     """
     polars = require("polars", "mining")
-    offered, ranked = polars.col("offered"), polars.col("ranked")
+    offered = polars.col("offered")
+    ranked = polars.col("ranked")
     for names, rule in (("called", required), ("inferred", required), ("last", awaited), ("wanted", awaited)):
         unknown = polars.col(names).list.set_difference(offered.list.concat(ranked)).list.len() > 0
-        unranked = polars.col(names).list.set_difference(ranked).list.len() > 0
-        lists = (offered.list.len() + ranked.list.len() > 0) & unknown
-        changes = lists | ((ranked.list.len() > 0) & unranked) if rule is awaited else lists
+        changes = (offered.list.len() + ranked.list.len() > 0) & unknown
+        if rule is awaited:
+            unranked = polars.col(names).list.set_difference(ranked).list.len() > 0
+            changes |= (ranked.list.len() > 0) & unranked
         some = runs.filter(polars.col(names).list.len() > 0).filter(changes)  # few runs have more than what they called
         if len(some):
             rows = some.select(names, offered, ranked).iter_rows()
@@ -315,7 +374,9 @@ def has_ids() -> pl.Expr:
 def has_usable_ranking() -> pl.Expr:
     """A ranking to learn from: a finite score that is not negative for every name, and every name once."""
     polars = require("polars", "mining")
-    ranked, scores, element = polars.col("ranked"), polars.col("scores"), polars.element()
+    ranked = polars.col("ranked")
+    scores = polars.col("scores")
+    element = polars.element()
     usable: pl.Expr = (
         (ranked.list.len() == scores.list.len())
         & (ranked.list.len() == ranked.list.n_unique())
@@ -341,11 +402,12 @@ def _without_copies(steps: pl.LazyFrame) -> pl.LazyFrame:
     models = steps.filter(polars.col("kind") == "model")
     asking = models.filter(asks).select("run", parent_id="span_id")
     copies = models.filter(~asks).join(asking, ["run", "parent_id"], "semi").select("run", "span_id").collect()
-    # a tracer rarely records both, and then nothing is joined with all spans
-    return steps if copies.is_empty() else steps.join(copies.lazy(), on=["run", "span_id"], how="anti")
+    if copies.is_empty():  # a tracer rarely records both, and then nothing is joined with all spans
+        return steps
+    return steps.join(copies.lazy(), on=["run", "span_id"], how="anti")
 
 
-def _called(steps: pl.LazyFrame, no_tool: str) -> pl.LazyFrame:
+def _called_tools(steps: pl.LazyFrame, no_tool: str) -> pl.LazyFrame:
     """The tools that ran without an error, and those that only a request shows: the names that `required` is given.
 
     A request without a span stands for the call if the model was asked again after it, since that takes an answer to
@@ -353,7 +415,8 @@ def _called(steps: pl.LazyFrame, no_tool: str) -> pl.LazyFrame:
     have no span are `wanted`.
     """
     polars = require("polars", "mining")
-    name, ids = polars.col("name"), polars.col("request_ids")
+    name = polars.col("name")
+    ids = polars.col("request_ids")
     is_required = (name != "") & ~name.str.contains(no_tool)
     spans = steps.filter(_is_tool()).select("run", "name", "call_id", ran=polars.col("error") == "").collect().lazy()
     no_ids = polars.col("requested").list.eval(polars.element().str.head(0))
@@ -408,7 +471,7 @@ def _without_a_span(requests: pl.LazyFrame, spans: pl.LazyFrame) -> pl.LazyFrame
     return left.join(bare, on=["run", "name"], how="anti")
 
 
-def _ends(steps: pl.LazyFrame) -> pl.LazyFrame:
+def _ends_of_runs(steps: pl.LazyFrame) -> pl.LazyFrame:
     """How a run ends, and how it begins.
 
     broken     its last model call failed or was cut short, or was followed by a tool where no request is recorded. It
@@ -417,7 +480,8 @@ def _ends(steps: pl.LazyFrame) -> pl.LazyFrame:
     begins     the tools that ran before that call
     """
     polars = require("polars", "mining")
-    model, col = polars.col("kind") == "model", polars.col
+    col = polars.col
+    model = col("kind") == "model"
     read = ("name", "error", "start", "requested", "output_tokens", "continues")
     of_models = {name: col(name).filter(model) for name in read}
     uncounted = of_models["output_tokens"].last().fill_null(0) == 0
@@ -436,10 +500,11 @@ def _ends(steps: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _offered(steps: pl.LazyFrame) -> pl.LazyFrame:
+def _offered_tools(steps: pl.LazyFrame) -> pl.LazyFrame:
     """The tools of the model's requests, first seen first; the agent's own where no request names any."""
     polars = require("polars", "mining")
-    offered, tool, kind = polars.col("offered"), polars.element(), polars.col("kind")
+    offered = polars.col("offered")
+    kind = polars.col("kind")
     some = steps.filter(offered.list.len() > 0).select("run", *IN_ORDER, "kind", "offered")
     requests = some.filter(kind == "model")
     without = some.filter(kind.is_in(["agent", "other"])).join(requests, on="run", how="anti")
@@ -451,12 +516,14 @@ def _offered(steps: pl.LazyFrame) -> pl.LazyFrame:
         .sort("place")
         .group_by("run", maintain_order=True)
         .agg(offered.explode())
-        .with_columns(offered.list.eval(tool.filter(tool != "")).list.unique(maintain_order=True))
+        .with_columns(
+            offered.list.eval(polars.element().filter(polars.element() != "")).list.unique(maintain_order=True)
+        )
     )
     return offers
 
 
-def _ranked(steps: pl.LazyFrame) -> pl.LazyFrame:
+def _first_rankings(steps: pl.LazyFrame) -> pl.LazyFrame:
     """The first usable ranking."""
     polars = require("polars", "mining")
     return (
@@ -469,7 +536,7 @@ def _ranked(steps: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _texts(steps: pl.LazyFrame) -> pl.LazyFrame:
+def _texts_of_runs(steps: pl.LazyFrame) -> pl.LazyFrame:
     """The text of the agent span, else the first text of the run."""
     polars = require("polars", "mining")
     if "text" not in steps.collect_schema():

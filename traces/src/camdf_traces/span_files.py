@@ -52,7 +52,7 @@ def in_parts(
     once a part.
     """
     polars = require("polars", "mining")
-    table = polars.concat([_typed(source_table, columns) for source_table in _tables(source)])
+    table = polars.concat([_with_span_types(table, columns) for table in _source_tables(source)])
     rows = table.select(polars.len()).collect(engine="streaming").item()
     total = -(-rows // at_a_time)
     if total < 2:
@@ -76,7 +76,7 @@ def in_parts(
 def rows_in(source: Source) -> int:
     """How many spans a source has."""
     polars = require("polars", "mining")
-    counts = [table.select(polars.len()).collect(engine="streaming").item() for table in _tables(source)]
+    counts = [table.select(polars.len()).collect(engine="streaming").item() for table in _source_tables(source)]
     return int(sum(counts))
 
 
@@ -104,12 +104,14 @@ def span_tables(
     ready = [file for file in files if file.is_parquet and set(NEEDED_SPAN_COLUMNS) <= set(_schema(file).names)]
     others = sorted(set(files) - set(ready), key=lambda file: file.path)
     tables = [Path(file.path) for file in ready if file.filesystem is None]
-    portions, report = list(in_portions(others, bytes_a_portion)), ReadingReport(passed_over=passed_over)
+    portions = list(in_portions(others, bytes_a_portion))
+    report = ReadingReport(passed_over=passed_over)
     with scratch_folder(SPAN_TABLES) as scratch:
         for file in (file for file in ready if file.filesystem is not None):
             tables.append(scratch / f"{len(tables)}.parquet")
             _fetch(file, tables[-1], with_text)
-        so_far, done = in_megabytes(sum(portion.size for portion in portions), progress), 0
+        so_far = in_megabytes(sum(portion.size for portion in portions), progress)
+        done = 0
         reads = read_portions(portions, scratch, with_text=with_text, bytes_a_table=bytes_a_file, workers=workers)
         with closing(reads):
             for portion, read in zip(portions, reads, strict=True):
@@ -182,7 +184,7 @@ def require_span_columns(present: Sequence[str]) -> None:
         raise DataError(f"The column {missing[0]!r} of a span table must be there, and is missing. Add it.")
 
 
-def _tables(source: Source) -> list[pl.LazyFrame]:
+def _source_tables(source: Source) -> list[pl.LazyFrame]:
     polars = require("polars", "mining")
     if isinstance(source, polars.DataFrame):
         return [source.lazy()]
@@ -195,8 +197,9 @@ def _tables(source: Source) -> list[pl.LazyFrame]:
     return [polars.scan_parquet(some) for some in by_schema(files)]
 
 
-def _typed(table: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame:
-    polars, types = require("polars", "mining"), polars_types()
+def _with_span_types(table: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame:
+    polars = require("polars", "mining")
+    types = polars_types()
     present = table.collect_schema().names()
     require_span_columns(present)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from io import BytesIO
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from camdf.errors import require
@@ -129,7 +130,7 @@ def arrow_schema(columns: Mapping[str, str] = SPAN_COLUMNS) -> pa.Schema:
 
 def arrow_table(spans: list[Span]) -> pa.Table:
     """Some spans as an Arrow table."""
-    columns = {field.name: [getattr(span, field.name) for span in spans] for field in fields(Span)}
+    columns = {field.name: list(map(attrgetter(field.name), spans)) for field in fields(Span)}
     return require("pyarrow", "mining").table(columns, schema=arrow_schema())
 
 
@@ -159,7 +160,8 @@ def polars_types() -> dict[str, Any]:
 
 def no_rows(columns: Mapping[str, str]) -> pl.DataFrame:
     """No rows, with these columns."""
-    polars, types = require("polars", "mining"), polars_types()
+    polars = require("polars", "mining")
+    types = polars_types()
     none: pl.DataFrame = polars.DataFrame(schema={name: types[kind] for name, kind in columns.items()})
     return none
 

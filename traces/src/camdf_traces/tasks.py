@@ -216,7 +216,8 @@ def runs_in(
 ) -> tuple[pl.DataFrame, Counter[str]]:
     """The runs of some spans, pieces apart, and the counts of the spans."""
     columns = [name for name in SPAN_COLUMNS if with_text or name != "text"]
-    seen, runs = Counter[str](), []
+    seen = Counter[str]()
+    runs: list[pl.DataFrame] = []
     for spans in in_parts(source, columns, at_a_time, progress):
         owned = with_owners(deduplicated(with_hashed_ids(spans, id_key)))
         seen.update({**span_counts(spans, owned), "orphans": int(owned["orphan"].sum())})
@@ -237,8 +238,9 @@ def mined_from(
         "stopped": polars.col("stopped"),
         "rests": polars.col("rest"),
     }
-    counts, whole = Counter[str](seen), runs
+    counts = Counter[str](seen)
     counts["runs"] = len(runs)
+    whole = runs
     for reason, holds in reasons.items():  # a run is counted under the first that holds
         counts[reason] = len(whole.filter(holds))
         whole = whole.filter(~holds)

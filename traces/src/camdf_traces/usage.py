@@ -87,7 +87,7 @@ def usage_counts(source: Source, at_a_time: int = SPANS_AT_A_TIME) -> Counter[st
         calls = with_owners(deduplicated(spans)).filter(model_call)
         with_tokens = with_whole_input(calls).filter(polars.col("input_tokens") > 0)
         counts.update(
-            runs=calls.select("trace_id", "owner").n_unique() if len(calls) else 0,
+            runs=len(calls.unique(("trace_id", "owner"))),
             calls=len(calls),
             counted=len(with_tokens),
             tokens=int(with_tokens["input_tokens"].sum()),

@@ -65,10 +65,11 @@ def repeated_runs(tasks: TaskLists) -> RepeatedRuns | Unknown:
     again = (tasks.repeats >= 0) & (size[tasks.repeats] > 1)
     if not again.any():
         return Unknown("No task ran twice.")
-    task, tool, called = _labels(tasks, again)
+    task, tool, called = _labels_of_runs(tasks, again)
     width = len(tasks.catalogue)
     thing, number = np.unique(tasks.repeats[task] * width + tool, return_inverse=True)
-    runs, calls = np.bincount(number).astype(float), np.bincount(number, weights=called)
+    runs = np.bincount(number).astype(float)
+    calls = np.bincount(number, weights=called)
     which = thing // width
     # The pairs of a task with r runs weigh 1 / (r - 1) each, so that each of its runs weighs 1/2.
     weight = 1 / (size[which] - 1)
@@ -87,8 +88,7 @@ def label_noise(tasks: TaskLists, rng: np.random.Generator) -> Noise | Unknown:
 
     A tool that was cut is never called, so its label is never contradicted: such runs would make labels look clean.
     """
-    whole = np.flatnonzero(tasks.ranked.filled & ~tasks.lacked)
-    some = np.sort(rng.choice(whole, min(len(whole), MOST_FITTED), replace=False)) if len(whole) else whole
+    some = _drawn(np.flatnonzero(tasks.ranked.filled & ~tasks.lacked), MOST_FITTED, rng)
     if len({tasks.groups[row] for row in some.tolist()}) < 2 or not tasks.called.filled[some].any():
         return Unknown("Too few runs saw all of their ranking to estimate it.")
     noise = estimate_label_noise(tasks.logged(some))
@@ -100,16 +100,18 @@ def censoring(tasks: TaskLists) -> Censoring | Unknown:
     if tasks.offered is None:
         return Unknown("What was offered is not recorded, so what was cut is not known.")
     looked = tasks.ranked.filled & tasks.offered.filled
-    looked &= True if tasks.explored is None else ~tasks.explored
+    if tasks.explored is not None:
+        looked &= ~tasks.explored
     seen = np.zeros(len(tasks.catalogue), dtype=bool)
     seen[tasks.offered.tools] = True
-    never = tuple(sorted(tasks.catalogue[tool] for tool in np.flatnonzero(~seen)))
+    never = _names_of(tasks, ~seen)
     if not looked.any():
         return Censoring(0, Interval(0.0, 0.0, 1.0), 0.0, never)
-    cut, runs = tasks.cut & looked[tasks.ranked.task], tasks.lacked & looked
-    candidates = tasks.ranked.lengths[looked].sum()
+    count = int(looked.sum())
+    cut_runs = int((tasks.lacked & looked).sum())
+    cut = tasks.cut & looked[tasks.ranked.task]
     return Censoring(
-        int(looked.sum()), _share(int(runs.sum()), int(looked.sum())), float(cut.sum() / candidates), never
+        count, _share_of_cases(cut_runs, count), float(cut.sum() / tasks.ranked.lengths[looked].sum()), never
     )
 
 
@@ -125,7 +127,7 @@ def surfacing(tasks: TaskLists) -> Surfacing | Unknown:
         offered = int(ranked.place[~tasks.cut & tasks.offered.filled[ranked.task]].max(initial=0))
     n = int(ranked.filled.sum())
     deepest = int(ranked.place[tasks.required].max(initial=0))
-    return Surfacing(n, _share(int(missed.sum()), n), int(ranked.lengths.max()), deepest, offered)
+    return Surfacing(n, _share_of_cases(int(missed.sum()), n), int(ranked.lengths.max()), deepest, offered)
 
 
 def drift(
@@ -141,28 +143,28 @@ def drift(
     if since is None:
         edge = int(np.sort(tasks.time)[min(int(len(tasks) * split), len(tasks) - 1)])
     else:
-        edge = int((since if since.tzinfo else since.replace(tzinfo=UTC)).timestamp() * 1e9)
+        aware = since if since.tzinfo else since.replace(tzinfo=UTC)
+        edge = int(aware.timestamp() * 1e9)
     later = tasks.time >= edge
     day = datetime.fromtimestamp(edge / 1e9, UTC).date().isoformat()
     if later.all() or not later.any():
         return Unknown(f"All tasks lie on one side of {day}. Name another --since or --split.")
-    before, now = (_tools(tasks, period) for period in (~later, later))
-    added, removed = now & ~before, before & ~now
-    names = [tuple(sorted(tasks.catalogue[tool] for tool in np.flatnonzero(part))) for part in (added, removed)]
-    some = np.flatnonzero(tasks.ranked.filled)
-    some = np.sort(rng.choice(some, min(len(some), MOST_COMPARED), replace=False)) if len(some) else some
+    before = _tools_of_period(tasks, ~later)
+    now = _tools_of_period(tasks, later)
+    some = _drawn(np.flatnonzero(tasks.ranked.filled), MOST_COMPARED, rng)
     compared = np.isin(np.arange(len(tasks)), some)
     if not (later[compared].any() and (~later[compared]).any()):
         return Unknown(f"Only one side of {day} has tasks with a ranking.")
     entries = compared[tasks.ranked.task]
-    task, values = tasks.ranked.task[entries], tasks.scores[entries]
+    task = tasks.ranked.task[entries]
+    values = tasks.scores[entries]
     top = tasks.ranked.place[entries] == 1
     return Drift(
         day,
         int((~later).sum()),
         int(later.sum()),
-        names[0],
-        names[1],
+        _names_of(tasks, now & ~before),
+        _names_of(tasks, before & ~now),
         float((before & now).sum() / (before | now).sum()),
         shift(values, task, later, rng),
         shift(values[top], task[top], later, rng),
@@ -194,21 +196,25 @@ def exploration(tasks: TaskLists) -> Exploration | Unknown:
     if tasks.explored is None:
         return Unknown("Nobody recorded which runs explored. A gate with explore=0.1 shows every tool to a tenth.")
     explored = tasks.explored & tasks.ranked.filled
-    share = _share(int(tasks.explored.sum()), len(tasks))
+    share = _share_of_cases(int(tasks.explored.sum()), len(tasks))
     extra = None
     if tasks.offered is not None:
         there = tasks.offered.filled
-        sides = [tasks.offered.lengths[there & side] for side in (tasks.explored, ~tasks.explored)]
-        extra = float(sides[0].mean() - sides[1].mean()) if all(map(len, sides)) else None
+        of_explored = tasks.offered.lengths[there & tasks.explored]
+        of_others = tasks.offered.lengths[there & ~tasks.explored]
+        if len(of_explored) and len(of_others):
+            extra = float(of_explored.mean() - of_others.mean())
     return Exploration(share, int((explored & ~tasks.lacked).sum()), int((explored & tasks.lacked).sum()), extra)
 
 
 def untraced(tasks: TaskLists) -> Untraced | None:
     """The share of calls that only a request shows, by tool and by service; None where every call has a span."""
-    called, inferred = tasks.called, tasks.inferred
+    called = tasks.called
+    inferred = tasks.inferred
     if inferred is None or not len(inferred.tools):
         return None
-    by_tool, by_service = _shares_of(tasks.catalogue, called.tools, inferred.tools), dict[str, float]()
+    by_tool = _shares_of(tasks.catalogue, called.tools, inferred.tools)
+    by_service: dict[str, float] = {}
     if any(tasks.services):
         names, number = np.unique(np.asarray(tasks.services), return_inverse=True)
         by_service = _shares_of(names.tolist(), number[called.task], number[inferred.task])
@@ -217,28 +223,43 @@ def untraced(tasks: TaskLists) -> Untraced | None:
 
 def _shares_of(names: Sequence[str], every: Ints, some: Ints) -> dict[str, float]:
     """How many of the entries with each name are among some of them, the largest share first; names without any go."""
-    count, of = (np.bincount(entries, minlength=len(names)) for entries in (some, every))
-    shares = {names[place]: float(count[place] / of[place]) for place in np.flatnonzero(count).tolist()}
+    count = np.bincount(some, minlength=len(names))
+    whole = np.bincount(every, minlength=len(names))
+    shares = {names[place]: float(count[place] / whole[place]) for place in np.flatnonzero(count).tolist()}
     return dict(sorted(shares.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def _labels(tasks: TaskLists, rows: Bools) -> tuple[Ints, Ints, Bools]:
+def _labels_of_runs(tasks: TaskLists, rows: Bools) -> tuple[Ints, Ints, Bools]:
     """Task, tool and whether it was called, for each tool that a run could call."""
-    ranked, called, offered = tasks.ranked, tasks.called, tasks.offered
+    ranked = tasks.ranked
+    called = tasks.called
     listed = rows[ranked.task] & (tasks.required | ~tasks.cut)
     unlisted = rows[called.task] & ~within(tasks.codes(called), tasks.codes(ranked))
     parts = [
         (ranked.task[listed], ranked.tools[listed], tasks.required[listed]),
         (called.task[unlisted], called.tools[unlisted], np.ones(unlisted.sum(), dtype=bool)),
     ]
-    if offered is not None:
+    if tasks.offered is not None:
+        offered = tasks.offered
         idle = (rows & ~ranked.filled)[offered.task] & ~within(tasks.codes(offered), tasks.codes(called))
         parts.append((offered.task[idle], offered.tools[idle], np.zeros(idle.sum(), dtype=bool)))
     task, tool, was_called = (np.concatenate(part) for part in zip(*parts, strict=True))
     return task, tool, was_called
 
 
-def _tools(tasks: TaskLists, period: Bools) -> Bools:
+def _drawn(rows: Ints, most: int, rng: np.random.Generator) -> Ints:
+    """At most so many rows, chosen at random; in their order."""
+    if not len(rows):
+        return rows
+    return np.sort(rng.choice(rows, min(len(rows), most), replace=False))
+
+
+def _names_of(tasks: TaskLists, wanted: Bools) -> tuple[str, ...]:
+    """The names of some tools of the catalogue."""
+    return tuple(sorted(tasks.catalogue[tool] for tool in np.flatnonzero(wanted)))
+
+
+def _tools_of_period(tasks: TaskLists, period: Bools) -> Bools:
     """The tools that a period's tasks ranked or were offered."""
     is_there = np.zeros(len(tasks.catalogue), dtype=bool)
     for lists in (tasks.ranked, tasks.offered):
@@ -255,7 +276,7 @@ def _flips(different: float) -> float:
     return float((1 - np.sqrt(1 - 2 * min(different, 0.5))) / 2)
 
 
-def _share(some: int, count: int) -> Interval:
+def _share_of_cases(some: int, count: int) -> Interval:
     """A share of independent cases, with Wilson's interval."""
     share = some / count
     return Interval(share, max(1 - upper_end(1 - share, count), 0.0), min(upper_end(share, count), 1.0))

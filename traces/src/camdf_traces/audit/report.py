@@ -61,11 +61,11 @@ def _(finding: Unknown) -> str:
 
 @in_words.register
 def _(finding: RepeatedRuns) -> str:
-    same = "tasks ran more than once" if finding.by == "text" else "groups of near-copies"
+    repeated = {"text": "tasks ran more than once", "group": "groups of near-copies"}[finding.by]
     return (
-        f"{finding.tasks:,} {same}, {finding.runs:,} runs in all. Two runs of one agree on "
-        f"{_percent(finding.agreement)} of the tools that either called, as if {_percent(finding.flips)} of all labels "
-        "were flipped at random."
+        f"{finding.tasks:,} {repeated}, {finding.runs:,} runs in all. Two runs of one agree on "
+        f"{_in_percent(finding.agreement)} of the tools that either called, as if {_in_percent(finding.flips)} of all "
+        "labels were flipped at random."
     )
 
 
@@ -80,18 +80,20 @@ def _(finding: Noise) -> str:
 
 @in_words.register
 def _(finding: Censoring) -> str:
-    never = f"Never offered to any run: {_first_names(finding.never_offered)}." if finding.never_offered else ""
+    never = ""
+    if finding.never_offered:
+        never = f"Never offered to any run: {_some_names(finding.never_offered)}."
     if finding.cut_runs.mean == 0:
         return f"None: the {finding.runs:,} runs that did not explore saw every ranked tool. {never}".rstrip()
     return (
-        f"{_percent(finding.cut_runs)} of the {finding.runs:,} runs that did not explore lost a ranked tool, and "
+        f"{_in_percent(finding.cut_runs)} of the {finding.runs:,} runs that did not explore lost a ranked tool, and "
         f"{finding.cut_candidates:.0%} of their candidates were cut. What is cut cannot be called. {never}"
     ).rstrip()
 
 
 @in_words.register
 def _(finding: Surfacing) -> str:
-    words = f"{_percent(finding.missed)} of {finding.tasks:,} tasks required a tool that the ranking lacks. "
+    words = f"{_in_percent(finding.missed)} of {finding.tasks:,} tasks required a tool that the ranking lacks. "
     words += f"Lists reach position {finding.longest}; the deepest required tool stood at {finding.deepest_required}"
     if finding.deepest_offered is None:
         return f"{words}. What was offered is not recorded."
@@ -103,50 +105,59 @@ def _(finding: Surfacing) -> str:
 @in_words.register
 def _(finding: Drift) -> str:
     changes = (("came", finding.added), ("went", finding.removed))
-    changed = "; ".join(f"{_first_names(names)} {what}" for what, names in changes if names) or "no tool came or went"
+    changed = "; ".join(f"{_some_names(names)} {what}" for what, names in changes if names) or "no tool came or went"
     required = finding.required
     return (
         f"Since {finding.since} ({finding.later:,} tasks, {finding.earlier:,} before): {changed}; "
-        f"{finding.shared:.0%} of all tools are in both periods. Distance of scores {_distance(finding.scores)}, of "
-        f"top scores {_distance(finding.top_scores)}; required tools {required.mean:+.2f} "
+        f"{finding.shared:.0%} of all tools are in both periods. Distance of scores {_moved_by(finding.scores)}, of "
+        f"top scores {_moved_by(finding.top_scores)}; required tools {required.mean:+.2f} "
         f"[{required.low:+.2f}, {required.high:+.2f}]."
     )
 
 
 @in_words.register
 def _(finding: Exploration) -> str:
-    enough = "enough to learn from" if finding.unbiased >= ENOUGH_TASKS else f"{ENOUGH_TASKS} are enough"
-    wrong = f" {finding.incomplete:,} explored runs lacked a ranked tool all the same." if finding.incomplete else ""
-    paid = ""
-    if (extra := finding.extra_tools) is not None:
-        paid = f" Its price: {extra:.1f} tools more a run than other runs saw, times the cost pressure in payoff."
-    return (
-        f"{_percent(finding.share)} of runs explored: {finding.unbiased:,} tasks have unbiased labels, {enough}."
-        f"{wrong}{paid}"
-    )
+    enough = f"{ENOUGH_TASKS} are enough"
+    if finding.unbiased >= ENOUGH_TASKS:
+        enough = "enough to learn from"
+    sentences = [
+        f"{_in_percent(finding.share)} of runs explored: {finding.unbiased:,} tasks have unbiased labels, {enough}."
+    ]
+    if finding.incomplete:
+        sentences.append(f"{finding.incomplete:,} explored runs lacked a ranked tool all the same.")
+    if finding.extra_tools is not None:
+        sentences.append(
+            f"Its price: {finding.extra_tools:.1f} tools more a run than other runs saw, times the cost pressure in "
+            "payoff."
+        )
+    return " ".join(sentences)
 
 
 @in_words.register
 def _(finding: Untraced) -> str:
-    by_service = f" By service: {_shares(finding.services)}." if finding.services else ""
-    return (
+    sentence = (
         f"{finding.share:.1%} of {finding.calls:,} required tools are known by the model's request alone, as the call "
-        f"has no span: {_shares(finding.tools)}.{by_service}"
+        f"has no span: {_shares_by_name(finding.tools)}."
     )
+    if finding.services:
+        sentence += f" By service: {_shares_by_name(finding.services)}."
+    return sentence
 
 
-def _shares(shares: dict[str, float]) -> str:
-    return _first_names(tuple(f"{name or 'without a name'} ({share:.0%})" for name, share in shares.items()))
+def _shares_by_name(shares: dict[str, float]) -> str:
+    return _some_names(tuple(f"{name or 'without a name'} ({share:.0%})" for name, share in shares.items()))
 
 
-def _percent(share: Interval) -> str:
+def _in_percent(share: Interval) -> str:
     return f"{share.mean:.1%} [{share.low:.1%}, {share.high:.1%}]"
 
 
-def _distance(shift: Shift) -> str:
+def _moved_by(shift: Shift) -> str:
     return f"{shift.distance:.2f} (p {'<' if shift.chance < CHANCE else '='} {max(shift.chance, CHANCE):.2f})"
 
 
-def _first_names(names: tuple[str, ...]) -> str:
-    rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + rest
+def _some_names(names: tuple[str, ...]) -> str:
+    some = ", ".join(names[:NAMED])
+    if len(names) > NAMED:
+        some += f" and {len(names) - NAMED} more"
+    return some

@@ -83,34 +83,31 @@ class TaskLists:
         """From mined tasks (camdf_traces.tasks); only the columns `ranked`, `scores` and `called` must be there."""
         compute = require("pyarrow.compute", "mining")
         lists, catalogue = _tool_lists(table)
-        read = ("explored", "time", "text", "group", "service")
-        explored, time, texts, groups, services = (_recorded(table, name) for name in read)
-        group_names = [str(row) for row in range(len(table))] if groups is None else groups.to_pylist()
-        same = [""] * len(table) if texts is None else _digests(texts.to_pylist())
-        same = [
-            digest or (group if group.startswith("text-") else "")
-            for digest, group in zip(same, group_names, strict=True)
-        ]
+        group_column = _recorded(table, "group")
+        groups = [str(row) for row in range(len(table))] if group_column is None else group_column.to_pylist()
 
         def logged(rows: Ints) -> LoggedTasks:
             polars = require("polars", "mining")
             some = polars.from_arrow(table.select(["ranked", "scores", "called"]).take(rows))
-            names = {"task_id": rows.astype(str), "group": [group_names[row] for row in rows.tolist()]}
+            names = {"task_id": rows.astype(str), "group": [groups[row] for row in rows.tolist()]}
             return logged_tasks(some.with_columns(polars.Series(name, values) for name, values in names.items()))
 
         offered = lists.get("offered")
+        if offered is not None and not offered.filled.any():
+            offered = None
+        services = _recorded(table, "service")
         return cls(
             catalogue,
             lists["ranked"],
             compute.list_flatten(table["scores"]).to_numpy().astype(np.float64),
             lists["called"],
             lists["called"].lengths,
-            group_names,
+            groups,
             logged,
-            offered if offered is not None and offered.filled.any() else None,
-            None if explored is None else explored.fill_null(False).to_numpy().astype(bool),
-            None if time is None else time.fill_null(0).to_numpy().astype(np.int64),
-            np.where(np.array(same) == "", -1, numbered(same)[0]) if any(same) else None,
+            offered,
+            explored=_recorded_array(table, "explored", np.bool_),
+            time=_recorded_array(table, "time", np.int64),
+            repeats=_repeats(_recorded(table, "text"), groups),
             inferred=lists.get("inferred"),
             services=() if services is None else services.fill_null("").to_pylist(),
         )
@@ -119,14 +116,14 @@ class TaskLists:
     def from_logged(cls, logged: LoggedTasks) -> TaskLists:
         """From logged tasks, which record neither offers nor exploration nor time; near-copies share a group."""
         r = logged.rankings
-        lists = [ToolLists(r.tool_ids[marked], marked.sum(axis=1)) for marked in (r.listed, logged.required)]
+        ranked, called = (ToolLists(r.tool_ids[marked], marked.sum(axis=1)) for marked in (r.listed, logged.required))
         number, _ = numbered(logged.groups)
         alone = np.bincount(number)[number] == 1
         return cls(
             r.catalogue,
-            lists[0],
+            ranked,
             r.scores[r.listed],
-            lists[1],
+            called,
             logged.n_required,
             logged.groups.tolist(),
             logged.take,
@@ -171,12 +168,15 @@ def within(codes: Ints, others: Ints) -> Bools:
 
 def read_tasks(path: File) -> TaskLists:
     """A table that `camdf mine` wrote, or logged tasks of one's own (camdf.datasets.files)."""
-    return TaskLists.from_table(mined_table(path)) if holds_mined_tasks(path) else TaskLists.from_logged(read(path))
+    if holds_mined_tasks(path):
+        return TaskLists.from_table(mined_table(path))
+    return TaskLists.from_logged(read(path))
 
 
 def _tool_lists(table: pa.Table) -> tuple[dict[str, ToolLists], tuple[str, ...]]:
     """The columns of tools that a table has, over one catalogue."""
-    arrow, compute = require("pyarrow", "mining"), require("pyarrow.compute", "mining")
+    arrow = require("pyarrow", "mining")
+    compute = require("pyarrow.compute", "mining")
     present = [name for name in ("ranked", "called", "offered", "inferred") if name in table.column_names]
     parts = [compute.list_flatten(table[name]).cast(arrow.string()) for name in present]
     coded = arrow.chunked_array([chunk for part in parts for chunk in part.chunks], type=arrow.string())
@@ -192,10 +192,28 @@ def _tool_lists(table: pa.Table) -> tuple[dict[str, ToolLists], tuple[str, ...]]
 
 def _recorded(table: pa.Table, name: str) -> Any:
     """A column of a table; None where it is missing or all null."""
-    column = table[name] if name in table.column_names else None
-    return None if column is None or column.null_count == len(column) else column
+    if name not in table.column_names or table[name].null_count == len(table):
+        return None
+    return table[name]
 
 
-def _digests(texts: list[str | None]) -> list[str]:
-    known = {text: text_group(text) for text in set(texts) if text}
-    return [known.get(text, "") if text else "" for text in texts]
+def _recorded_array(table: pa.Table, name: str, kind: type[np.generic]) -> Any:
+    """A column of a table as numbers, false or 0 where it is null; None where it is missing or all null."""
+    column = _recorded(table, name)
+    if column is None:
+        return None
+    return column.fill_null(kind(0)).to_numpy().astype(kind)
+
+
+def _repeats(texts: Any, groups: list[str]) -> Ints | None:
+    """`TaskLists.repeats` by the column of texts; by their digest where only that was kept, as the group."""
+    digests = [""] * len(groups)
+    if texts is not None:
+        written = texts.to_pylist()
+        known = {text: text_group(text) for text in set(written) if text}
+        digests = [known.get(text, "") for text in written]
+    kept = [group if group.startswith("text-") else "" for group in groups]
+    same = [digest or group for digest, group in zip(digests, kept, strict=True)]
+    if not any(same):
+        return None
+    return np.where(np.array(same) == "", -1, numbered(same)[0])

@@ -20,7 +20,8 @@ from camdf_traces.audit.findings import (
 ENOUGH_TASKS = 100
 """Fewer tasks with labels that count are not enough to learn from: a judgment, which `camdf curve` can measure."""
 
-NOISY, TOO_NOISY = 0.05, 0.10
+NOISY = 0.05
+TOO_NOISY = 0.10
 """Shares of wrong labels: the paper's edge survives the first and is gone by the second."""
 
 CENSORED = 0.05
@@ -32,7 +33,8 @@ MISSED = 0.2
 UNTRACED = 0.2
 """Where a larger share of the required tools is known by requests alone, trace those tools first."""
 
-MOVED, CHANCE = 0.15, 0.01
+MOVED = 0.15
+CHANCE = 0.01
 """Scores have moved where their distributions lie this far apart and chance does not explain it."""
 
 SAME_CATALOGUE = 0.9
@@ -54,8 +56,14 @@ def verdict_of(audit: Audit) -> Verdict:
             "not yet", "Not yet: no task has a ranking. Run a gate in shadow mode, or rank with camdf score."
         )
     censored = isinstance(audit.censoring, Censoring) and audit.censoring.cut_runs.mean > CENSORED
-    unbiased = audit.exploration.unbiased if isinstance(audit.exploration, Exploration) else 0
-    count, which = (unbiased, "explored runs") if censored else (audit.ranked, "tasks")
+    if censored:
+        count = audit.exploration.unbiased if isinstance(audit.exploration, Exploration) else 0
+        which = "explored runs"
+        more = "explore with a larger share of the traffic, or run in shadow mode"
+    else:
+        count = audit.ranked
+        which = "tasks"
+        more = "log more tasks"
     noise = _share_of_wrong_labels(audit)
     if noise > TOO_NOISY:
         return Verdict(
@@ -64,7 +72,6 @@ def verdict_of(audit: Audit) -> Verdict:
             "threshold. Leave out runs without a recorded outcome (camdf mine --require-outcome).",
         )
     if count < ENOUGH_TASKS:
-        more = "explore with a larger share of the traffic, or run in shadow mode" if censored else "log more tasks"
         return Verdict(
             "not yet",
             f"Not yet: {count:,} {which} are too few, {ENOUGH_TASKS} are enough: {ENOUGH_TASKS - count} are missing. "

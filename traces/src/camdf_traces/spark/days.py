@@ -43,7 +43,7 @@ def mine_day(
     """Bring spans that arrived on a day into a table of tasks, as `camdf_traces.days.mine_day` does."""
     days = Days.opened(table, rules or Rules(), spans.count if spans_a_day is None else lambda: spans_a_day)
     days.refuse_early(day)
-    arrived = _arrived(spans, days, day, end_of(day), replace=replace)
+    arrived = _put_down_by_workers(spans, days, day, end_of(day), replace=replace)
     return days.brought(
         arrived, day, replace=replace, grace_hours=grace_hours, map_buckets=_map_buckets(spans.sparkSession)
     )
@@ -69,38 +69,44 @@ def mine_stream(
     ruled = rules or Rules()
 
     def brought(batch: DataFrame, number: int) -> None:
-        days, until = Days.opened(table, ruled, lambda: spans_a_day), clock()
+        days = Days.opened(table, ruled, lambda: spans_a_day)
+        until = clock()
         before = days.number(BATCH)
         possible = batch.filter(batch["start"] <= until + int(ruled.ahead_hours * NANOSECONDS_AN_HOUR))
         latest = possible.agg({"start": "max"}).first()[0] or 0
         day = days.last(date(1970, 1, 1) + timedelta(latest // NANOSECONDS_A_DAY))
         known = before is not None and number <= before
-        arrived = Changes() if known else _arrived(batch, days, day, until)
+        arrived = Changes() if known else _put_down_by_workers(batch, days, day, until)
         numbers = {} if known else {BATCH: number}
         tell(days.brought(arrived, day, map_buckets=_map_buckets(batch.sparkSession), numbers=numbers))
 
     writer = spans.writeStream.foreachBatch(brought).option("checkpointLocation", str(checkpoint))
-    return (writer.trigger(availableNow=True) if once else writer).start()
+    if once:
+        writer = writer.trigger(availableNow=True)
+    return writer.start()
 
 
-def _arrived(spans: DataFrame, days: Days, day: date, until: int, *, replace: bool = False) -> Changes:
+def _put_down_by_workers(spans: DataFrame, days: Days, day: date, until: int, *, replace: bool = False) -> Changes:
     """The spans put down by workers, a bucket each."""
     require_span_columns(spans.columns)
     sql = require("pyspark.sql.functions", "spark")
-    rules, buckets = days.rules, days.all_buckets()
+    rules = days.rules
+    buckets = days.all_buckets()
     columns = {name: SPAN_COLUMNS[name] for name in rules.columns()}
 
     def of_bucket(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
         one_thread()
         read = require("polars", "spark").from_arrow(rows.select(list(columns)).cast(arrow_schema(columns)))
-        return _packed([arrive(buckets[int(key[0].as_py())], read, day, until, rules, replace=replace)])
+        return _packed_changes([arrive(buckets[int(key[0].as_py())], read, day, until, rules, replace=replace)])
 
-    absent = {n: sql.lit(None).cast(SPARK_TYPES[kind]) for n, kind in columns.items() if n not in spans.columns}
+    absent = {
+        name: sql.lit(None).cast(SPARK_TYPES[kind]) for name, kind in columns.items() if name not in spans.columns
+    }
     named = sql.coalesce(sql.col("trace_id"), sql.lit(""))
     rows = spans.select([name for name in columns if name in spans.columns]).withColumns(absent)
     texts = {name: sql.coalesce(sql.col(name), sql.lit("")) for name, kind in columns.items() if kind == "text"}
     grouped = rows.withColumns(texts).groupBy(sql.pmod(sql.crc32(named), sql.lit(days.buckets)).alias("bucket"))
-    return Changes().include(_unpacked(grouped.applyInArrow(of_bucket, "changes binary")))
+    return Changes().include(_unpacked_changes(grouped.applyInArrow(of_bucket, "changes binary")))
 
 
 def _map_buckets(spark: SparkSession) -> Callable[[Callable[[Bucket], Changes], Iterable[Bucket]], Iterable[Changes]]:
@@ -110,21 +116,21 @@ def _map_buckets(spark: SparkSession) -> Callable[[Callable[[Bucket], Changes], 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             one_thread()
             for batch in batches:
-                yield from _packed(
+                yield from _packed_changes(
                     function(pickle.loads(bucket)) for bucket in batch["bucket"].to_pylist()
                 ).to_batches()
 
         packed = [(pickle.dumps(bucket),) for bucket in buckets]
-        return _unpacked(spark.createDataFrame(packed, "bucket binary").mapInArrow(work, "changes binary"))
+        return _unpacked_changes(spark.createDataFrame(packed, "bucket binary").mapInArrow(work, "changes binary"))
 
     return map_buckets
 
 
-def _packed(changes: Iterable[Changes]) -> pa.Table:
+def _packed_changes(changes: Iterable[Changes]) -> pa.Table:
     import pyarrow
 
     return pyarrow.table({"changes": pyarrow.array([pickle.dumps(change) for change in changes], pyarrow.binary())})
 
 
-def _unpacked(rows: DataFrame) -> Iterable[Changes]:
+def _unpacked_changes(rows: DataFrame) -> Iterable[Changes]:
     return [pickle.loads(row.changes) for row in rows.collect()]

@@ -159,13 +159,14 @@ def mine(
     types = ", ".join(f"`{name}` {SPARK_TYPES[kind]}" for name, kind in MINED_COLUMNS.items())
     on_disk = require("pyspark", "spark").StorageLevel.DISK_ONLY
     rows = [together.mapInArrow(_miner(options, require_outcome, with_statistics), types).persist(on_disk)]
-    counts = _counts(rows[0])
+    counts = _counts_of_partitions(rows[0])
     if any(counted["pieces"] for counted in counts):
         pieces = rows[0].filter("waits IS NOT NULL").repartition("conversation")
         rows.append(pieces.mapInArrow(_joiner(require_outcome), types).persist(on_disk))
-        counts += _counts(rows[1])
-    seen, used = (sum((Counter(counted[part]) for counted in counts), Counter[str]()) for part in ("seen", "usage"))
-    tools = statistics_of([_tool_counts({}), *(_tool_counts(counted["tools"]) for counted in counts)])
+        counts += _counts_of_partitions(rows[1])
+    seen = sum((Counter(counted["seen"]) for counted in counts), Counter[str]())
+    used = sum((Counter(counted["usage"]) for counted in counts), Counter[str]())
+    tools = statistics_of([_tool_counts_table({}), *(_tool_counts_table(counted["tools"]) for counted in counts)])
     mined = reduce(lambda one, other: one.union(other), rows).filter("counts IS NULL AND waits IS NULL")
     tasks = mined.select(*TASK_COLUMNS).orderBy(sql.col("time").asc_nulls_last(), "task_id")
     return MinedOnSpark(
@@ -190,7 +191,7 @@ def _partitions(spans: DataFrame, at_most: int) -> int:
     return max(-(-count // at_most), int(spans.sparkSession.sparkContext.defaultParallelism))
 
 
-def _counts(mined: DataFrame) -> list[dict[str, Any]]:
+def _counts_of_partitions(mined: DataFrame) -> list[dict[str, Any]]:
     return [json.loads(row.counts) for row in mined.filter("counts IS NOT NULL").select("counts").collect()]
 
 
@@ -214,7 +215,7 @@ def _miner(
     def mined_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         one_thread()
         unreadable = Counter[str]()
-        spans = _table(_readable(batch, unreadable) for batch in batches)
+        spans = _whole_table(_readable(batch, unreadable) for batch in batches)
         if spans is None:
             return
         runs, seen = runs_in(spans, **options)
@@ -222,7 +223,7 @@ def _miner(
         counts: dict[str, Any] = {"unreadable": unreadable["unreadable"]}
         if with_statistics:
             counts |= {"usage": usage_counts(spans), "tools": tool_counts(spans).to_dict(as_series=False)}
-        yield from _rows(mined, runs.filter(may_be_piece()), **counts)
+        yield from _mined_batches(mined, runs.filter(may_be_piece()), **counts)
 
     return mined_partition
 
@@ -232,26 +233,28 @@ def _joiner(require_outcome: bool) -> Callable[[Iterator[pa.RecordBatch]], Itera
 
     def joined_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         one_thread()
-        rows = _table(batches)
+        rows = _whole_table(batches)
         if rows is not None:
             runs = require("polars", "spark").from_arrow(rows.select([*RUN_COLUMNS]))
-            yield from _rows(mined_from(joined_pieces(runs), {}, require_outcome), runs.clear())
+            yield from _mined_batches(mined_from(joined_pieces(runs), {}, require_outcome), runs.clear())
 
     return joined_partition
 
 
-def _table(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
+def _whole_table(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:
     some = list(batches)
-    arrow = require("pyarrow", "spark")
-    return arrow.Table.from_batches(some).combine_chunks() if some else None  # a hundred small ones are slow to read
+    if not some:
+        return None
+    table: pa.Table = require("pyarrow", "spark").Table.from_batches(some)
+    return table.combine_chunks()  # a hundred small ones are slow to read
 
 
-def _rows(mined: Mined, pieces: pl.DataFrame, unreadable: int = 0, **counts: Any) -> Iterator[pa.RecordBatch]:
+def _mined_batches(mined: Mined, pieces: pl.DataFrame, unreadable: int = 0, **counts: Any) -> Iterator[pa.RecordBatch]:
     """What a worker returns: tasks, runs that may be pieces, and the counts."""
     polars = require("polars", "spark")
     seen = {name: getattr(mined, name) for name in COUNTED} | {"unreadable": unreadable}
-    told = json.dumps({"usage": {}, "tools": {}, "seen": seen, "pieces": len(pieces), **counts})
-    parts = [no_rows(MINED_COLUMNS), mined.tasks, pieces, polars.DataFrame({"counts": [told]})]
+    counted = json.dumps({"usage": {}, "tools": {}, "seen": seen, "pieces": len(pieces), **counts})
+    parts = [no_rows(MINED_COLUMNS), mined.tasks, pieces, polars.DataFrame({"counts": [counted]})]
     yield from arrow_of(polars.concat(parts, how="diagonal"), MINED_COLUMNS).to_batches(max_chunksize=10_000)
 
 
@@ -292,7 +295,7 @@ def _is_utf8(texts: pa.StringArray) -> bool:
     return not bool(((first & 0b1100_0000) == 0b1000_0000).any())
 
 
-def _tool_counts(columns: dict[str, list[Any]]) -> pl.DataFrame:
+def _tool_counts_table(columns: dict[str, list[Any]]) -> pl.DataFrame:
     polars = require("polars", "spark")
     numbers = ("calls", "failures", "timed", "microseconds")
     table: pl.DataFrame = polars.DataFrame(

@@ -67,11 +67,13 @@ def sampled(tasks: DataFrame, at_most: int = SAMPLED, a_tool: int = A_TOOL, seed
     missing = [name for name in LEARNED_COLUMNS if name not in tasks.columns]
     if missing:
         raise DataError(f"The column {missing[0]!r} of mined tasks must be there, and is missing. Use camdf mine.")
-    polars, sql = require("polars", "spark"), require("pyspark.sql.functions", "spark")
+    polars = require("polars", "spark")
+    sql = require("pyspark.sql.functions", "spark")
     ranked = tasks.filter(sql.size("ranked") > 0)
     every, count = tasks.agg(sql.count("*"), sql.count_if(sql.size("ranked") > 0)).first()
     place = sql.pmod(sql.xxhash64("task_id", sql.lit(seed)), sql.lit(PLACES)) / PLACES
-    share, kept = at_most / max(count, 1), ranked.withColumn("place", place)
+    share = at_most / max(count, 1)
+    kept = ranked.withColumn("place", place)
     if share < 1:
         listed = ranked.select("task_id", place.alias("place"), sql.explode("ranked").alias("tool"))
         tools = listed.groupBy("tool").count()

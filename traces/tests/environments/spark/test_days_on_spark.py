@@ -116,14 +116,14 @@ from camdf_traces.spark.mining import SPARK_TYPES
 from camdf_traces.spark.session import session
 
 source, table, checkpoint = map(Path, sys.argv[1:])
-mined, batches = Days._mine, []
+mined, batches = Days._mine_all, []
 def slowly(self, each):
     batches.append(1)
     if len(batches) == 2:
         print("about to mine", flush=True)
         sys.stdin.readline()  # killed here, after the spans are put down and before their tasks are
     return mined(self, each)
-Days._mine = slowly
+Days._mine_all = slowly
 spark = session()
 spark.conf.set("spark.sql.shuffle.partitions", "2")
 types = ", ".join(f"`{name}` {SPARK_TYPES[kind]}" for name, kind in SPAN_COLUMNS.items())
