@@ -43,7 +43,8 @@ def copy(target: Path) -> Path:
 if __name__ == "__main__":
     dist = Path(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
-        first, again = Path(folder) / "first", Path(folder) / "again"
+        first = Path(folder) / "first"
+        again = Path(folder) / "again"
         built = build(ROOT, first)
         assert len(built) == 6, built
         assert built == build(copy(Path(folder) / "copy"), again), "The same commit gave other bytes."

@@ -27,8 +27,10 @@ TRACE_SECONDS = 60
 """How long a run takes, about: an assumption."""
 
 DAYS_KEPT = 30
-DOLLARS_A_CORE_HOUR, UTILIZATION = 0.05, 0.6
-DOLLARS_A_GB_MONTH, DOLLARS_A_THOUSAND_READS = 0.023, 0.0004
+DOLLARS_A_CORE_HOUR = 0.05
+UTILIZATION = 0.6
+DOLLARS_A_GB_MONTH = 0.023
+DOLLARS_A_THOUSAND_READS = 0.0004
 """Object storage, about what large clouds list for their standard class: assumptions."""
 
 FORMS = {
@@ -52,8 +54,10 @@ for five thousand times as many: arithmetic on the measured figures, and what st
 def page(spark: dict[str, Any], scale: dict[str, Any], reading: dict[str, Any], day: dict[str, Any]) -> str:
     """The page."""
     largest = spark["growth"]["sizes"][-1]
-    spans, tasks = largest["spans"], largest["tasks"]
-    stored, moved = largest["MB read"] * 1e6 / spans, largest["MB shuffled"] * 1e6 / spans
+    spans = largest["spans"]
+    tasks = largest["tasks"]
+    stored = largest["MB read"] * 1e6 / spans
+    moved = largest["MB shuffled"] * 1e6 / spans
     work = largest["processor seconds"] / spans
     parts = [HEAD, *prices(stored, work, reading), *start(reading, stored, work), *shuffle(stored, moved), *source()]
     parts += [*buckets(day), *sampling(spans, tasks, stored), *curve(scale), *engines()]
@@ -72,10 +76,12 @@ def start(reading: dict[str, Any], stored: float, work: float) -> list[str]:
     """OTLP as collectors write it, and what it takes to read it."""
     rows = []
     for form, words in FORMS.items():
-        each, took = reading[form]["bytes a span"], reading[form]["read into span tables"]
-        terabytes, hours = SPANS * each / 1e12, SPANS * took / 1e6 / 3600
-        dollars = _dollars_of_storage(terabytes), _dollars_of_work(hours)
-        rows.append(f"| {words} | {each:,} | {terabytes:,.0f} | {took:.0f} | {hours:,.0f} | {_sum(*dollars)} |")
+        each = reading[form]["bytes a span"]
+        took = reading[form]["read into span tables"]
+        terabytes = SPANS * each / 1e12
+        hours = SPANS * took / 1e6 / 3600
+        dollars = f"{_dollars_of_storage(terabytes):,.0f} to store, {_dollars_of_work(hours):,.0f} to read"
+        rows.append(f"| {words} | {each:,} | {terabytes:,.0f} | {took:.0f} | {hours:,.0f} | {dollars} |")
     one, other = (reading[form]["read into span tables"] for form in ("genai", "genai in protobuf"))
     cheaper = "JSON" if one < other else "protobuf"
     bytes_of = [reading[form]["bytes a span"] for form in FORMS]
@@ -104,15 +110,16 @@ def start(reading: dict[str, Any], stored: float, work: float) -> list[str]:
 
 def buckets(day: dict[str, Any]) -> list[str]:
     """How a table of days is divided, and that it holds what one batch would."""
-    took, count = day["processor seconds"], ceil(SPANS / SPANS_A_BUCKET)
+    took = day["processor seconds"]
+    count = ceil(SPANS / SPANS_A_BUCKET)
     return [
         "## One number to set",
         "",
         f"A table of days has a bucket for every {SPANS_A_BUCKET:,} spans of a day, which is what a worker holds. Set "
         "`--spans-a-day` when the table is made; buckets follow from it. An arrival writes a file a bucket, and mines "
-        f"again only the traces of its spans. For {_count(SPANS)} spans a day these are {count:,} buckets, and "
-        f"{_count(count * 24)} small files a day by the hour: give the largest services tables of their own, or mine "
-        "every few hours.",
+        f"again only the traces of its spans. For {_in_words(SPANS)} spans a day these are {count:,} buckets, and "
+        f"{_in_words(count * 24)} small files a day by the hour: give the largest services tables of their own, or "
+        "mine every few hours.",
         "",
         f"`python benchmarks/simulated_day.py` plays a smaller day: {day['spans']:,} spans arrive by the hour, "
         f"{day['late']:,} of them 1 to 6 hours late, {day['ahead']:,} with clocks two days ahead, and one hour twice. "
@@ -128,11 +135,12 @@ def shuffle(stored: float, moved: float) -> list[str]:
     rows = []
     for name, count in PARTS.items():
         some = SPANS / count
-        maps, reduces = ceil(some * stored / (SPLIT_MB * 1e6)), ceil(some / SPANS_A_PARTITION)
+        maps = ceil(some * stored / (SPLIT_MB * 1e6))
+        reduces = ceil(some / SPANS_A_PARTITION)
         blocks = maps * reduces * count
         again = TRACE_SECONDS / (86_400 / count) if count > 1 else 0.0
         kilobytes = SPANS * moved / blocks / 1e3
-        rows.append(f"| {name} | {maps:,} | {reduces:,} | {_count(blocks)} | {kilobytes:,.1f} | {again:.1%} |")
+        rows.append(f"| {name} | {maps:,} | {reduces:,} | {_in_words(blocks)} | {kilobytes:,.1f} | {again:.1%} |")
     return [
         "## The shuffle is not linear",
         "",
@@ -190,7 +198,8 @@ def prices(stored: float, work: float, reading: dict[str, Any]) -> list[str]:
 
 def sampling(spans: int, tasks: int, stored: float) -> list[str]:
     """Keep every explored run."""
-    learned, share = SPANS * tasks / spans, 0.002
+    learned = SPANS * tasks / spans
+    share = 0.002
     return [
         "## A sample that keeps what teaches",
         "",
@@ -267,11 +276,7 @@ def _dollars_of_work(hours: float) -> float:
     return hours * DOLLARS_A_CORE_HOUR / UTILIZATION
 
 
-def _sum(storage: float, work: float) -> str:
-    return f"{storage:,.0f} to store, {work:,.0f} to read"
-
-
-def _count(number: float) -> str:
+def _in_words(number: float) -> str:
     for unit, size in (("billion", 1e9), ("million", 1e6)):
         if number >= size:
             return f"{number / size:,.1f} {unit}"

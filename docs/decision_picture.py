@@ -17,7 +17,9 @@ import camdf
 from camdf import datasets
 
 PICTURES = Path(__file__).parent / "pictures"
-KEPT, CUT, LINE = "#0072B2", "#BBBBBB", "#D55E00"
+KEPT = "#0072B2"
+CUT = "#BBBBBB"
+LINE = "#D55E00"
 TASK = "retail-049"
 
 
@@ -33,7 +35,9 @@ def main() -> None:
     assert decision.depth is not None
     depth = int(decision.depth[0])
     stop = 1 / (1 + np.exp(-decision.evidence[0]))
-    names, scores, costs = one.names(0), one.scores[0], one.costs[0]
+    names = one.names(0)
+    scores = one.scores[0]
+    costs = one.costs[0]
     needed = logged.required[row]
 
     plt.rcParams.update({"font.size": 10, "font.family": "DejaVu Sans", "svg.hashsalt": "camdf"})
@@ -41,10 +45,13 @@ def main() -> None:
     ranks = np.arange(len(names))
     left.barh(ranks, scores, color=[KEPT if i < depth else CUT for i in ranks], height=0.62)
     for i, (score, cost, need) in enumerate(zip(scores, costs, needed, strict=True)):
-        label = f"score {score:.2f}, cost {cost:.2f}" + ("   (was required)" if need else "")
-        inside = score > 0.55
-        x = 0.015 if inside else score + 0.015
-        left.text(x, i, label, va="center", color="white" if inside else "black", fontsize=8.5)
+        label = f"score {score:.2f}, cost {cost:.2f}"
+        if need:
+            label += "   (was required)"
+        if score > 0.55:
+            left.text(0.015, i, label, va="center", color="white", fontsize=8.5)
+        else:
+            left.text(score + 0.015, i, label, va="center", color="black", fontsize=8.5)
     left.set(yticks=ranks, yticklabels=names, xlim=(0, 1), xlabel="the ranker's score")
     left.invert_yaxis()
     right.plot(stop, ranks - 0.5, marker="o", color="black", linewidth=1.2, markersize=5)

@@ -14,8 +14,15 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 COLORS = ("#00897b", "#f4a259", "#8d99ae")
-WIDTH, LEFT, LINE, GAP = 640, 210, 18, 12
-"""The width of a picture, where its bars begin, the height of a bar, and the space between two groups."""
+WIDTH = 640
+LEFT = 210
+"""Where bars begin."""
+
+LINE = 18
+"""The height of a bar."""
+
+GAP = 12
+"""The space between two groups."""
 
 ATTACKS = (
     *("nothing: an unrelated tool", "the request's words", "words cut at both ends", "copies of needed tools"),
@@ -29,7 +36,8 @@ Groups = Mapping[str, Mapping[str, float]]
 
 def bars(groups: Groups) -> str:
     """Shares as horizontal bars."""
-    parts, y = list[str](), 8
+    parts: list[str] = []
+    y = 8
     names = list(next(iter(groups.values())))
     for number, name in enumerate(names):
         x = 8 + number * (WIDTH - 16) // len(names)
@@ -52,33 +60,39 @@ def bars(groups: Groups) -> str:
 
 def compare_groups() -> Groups:
     """What `camdf compare` says of made-up deployments within 60 days."""
-    names = {"saves": "saving shown", "safe": "called safe", "harms": "harm shown"}
-    return {
-        "no change of success" if float(effect) == 0 else f"{100 * float(effect):+.0f} points of success": {
-            said: figures[name]["share"] for name, said in names.items()
+    groups = dict[str, dict[str, float]]()
+    for effect, figures in _stored("compare")["all"].items():
+        points = 100 * float(effect)
+        group = f"{points:+.0f} points of success" if points else "no change of success"
+        groups[group] = {
+            "saving shown": figures["saves"]["share"],
+            "called safe": figures["safe"]["share"],
+            "harm shown": figures["harms"]["share"],
         }
-        for effect, figures in _stored("compare")["all"].items()
-    }
+    return groups
 
 
 def poison_groups() -> Groups:
     """In how many everyday requests an untrusted tool is kept."""
     groups = dict[str, dict[str, float]]()
-    ways = {"trusted": "with trusted servers named", "left out": "with trusted left out"}
     for attack in ATTACKS:
         rows = [row for row in _stored("poison")["kept"] if row["attack"] == attack]
         rows = [row for row in rows if (row["domain"], row["scorer"], row["policy"]) == _FIRST]
-        groups[attack] = {said: sum(row[way][0] for row in rows) / (20 * len(rows)) for way, said in ways.items()}
+        requests = 20 * len(rows)
+        groups[attack] = {
+            "with trusted servers named": sum(row["trusted"][0] for row in rows) / requests,
+            "with trusted left out": sum(row["left out"][0] for row in rows) / requests,
+        }
     return groups
 
 
 def recourse_groups() -> Groups:
     """How many searches find their tool among five."""
     searches = ("everyday words, 40 tools", "everyday words, 400 tools", "sixty plain searches")
-    return {
-        row["ranking"]: {name: row[name][0] / row[name][1] for name in searches}
-        for row in _stored("first_search")["reached"]
-    }
+    groups = dict[str, dict[str, float]]()
+    for row in _stored("first_search")["reached"]:
+        groups[row["ranking"]] = {name: row[name][0] / row[name][1] for name in searches}
+    return groups
 
 
 _FIRST = ("everyday", "Start", "cold start")

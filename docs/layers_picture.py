@@ -14,11 +14,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "pictures" / "layers.svg"
-WIDTH, SHOWN, ARROW, GAP, PAD, LINE = 420, 500, 14, 3, 6, 13
-"""In the picture's own units, except the width in pixels at which a page shows it."""
+SHOWN = 500
+"""The width in pixels at which a page shows the picture; all other sizes are in the picture's own units."""
 
-NAME_LETTER, JOB_LETTER = 6.7, 5.3
-"""About how wide a letter is, of names and of what they are for."""
+WIDTH = 420
+ARROW = 14
+GAP = 3
+PAD = 6
+LINE = 13
+NAME_LETTER = 6.7
+"""About how wide a letter of a name is."""
+
+JOB_LETTER = 5.3
+"""About how wide a letter is of what a module is for."""
 
 STYLE = """
   rect { rx: 4px }
@@ -51,7 +59,8 @@ def jobs() -> dict[str, tuple[str, str]]:
 def picture() -> str:
     """The whole drawing."""
     height, drawn = _layers("camdf", ARROW, 0, WIDTH - ARROW)
-    middle, end = ARROW / 2 - 2, height - 4
+    middle = ARROW / 2 - 2
+    end = height - 4
     arrow = f"M{middle} 4 V{end} M{middle - 4} {end - 6} L{middle} {end} L{middle + 4} {end - 6}"
     size = f'viewBox="0 0 {WIDTH} {height}" width="{SHOWN}" height="{round(SHOWN * height / WIDTH)}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
@@ -72,23 +81,34 @@ def _layers(package: str, x: float, y: float, width: float) -> tuple[float, list
 
 def _flow(package: str, boxes: list[list[str]], x: float, y: float, width: float) -> tuple[float, list[str]]:
     """The boxes of one layer side by side, in as many rows as it takes."""
-    drawn, left, bottom = list[str](), x, y
+    drawn: list[str] = []
+    left = x
+    bottom = y
     across = (width + GAP) / min(len(boxes), 3) - GAP
     for names in boxes:
-        wide = across if package == "camdf" else NAME_LETTER * len(", ".join(names)) + 2 * PAD
+        wide = across
+        if package != "camdf":
+            wide = NAME_LETTER * len(", ".join(names)) + 2 * PAD
         if left > x and left + wide > x + width + 0.1:
-            left, y = x, bottom + GAP
+            left = x
+            y = bottom + GAP
         height, inside = _box(package, names, left, y, min(wide, width))
         drawn += inside
-        left, bottom = left + wide + GAP, max(bottom, height)
+        left += wide + GAP
+        bottom = max(bottom, height)
     return bottom, drawn
 
 
 def _box(package: str, names: list[str], x: float, y: float, width: float) -> tuple[float, list[str]]:
     """Modules in one box; at the top level what each is for, and the layers inside of it where they have a contract."""
-    shown, job = jobs()[names[0]] if package == "camdf" else (", ".join(names), "")
-    pad = PAD if package == "camdf" else PAD - 3
-    down, beside = y + pad + 9, NAME_LETTER * len(shown) + PAD
+    shown = ", ".join(names)
+    job = ""
+    pad = PAD - 3
+    if package == "camdf":
+        shown, job = jobs()[names[0]]
+        pad = PAD
+    down = y + pad + 9
+    beside = NAME_LETTER * len(shown) + PAD
     drawn = [_text(shown, x + PAD, down, "name")]
     if beside + JOB_LETTER * len(job) <= width - 2 * PAD:
         drawn.append(_text(job, x + PAD + beside, down))

@@ -76,11 +76,14 @@ def takes(kind: Any, name: str) -> str:
 def table(title: str, kind: type[Any]) -> str:
     """The fields of a class as a table."""
     rows = [f"| `{title}` | must be | default | |", "| --- | --- | --- | --- |"]
-    said, in_file = meanings(kind), title.startswith("[")
+    said = meanings(kind)
+    in_file = title.startswith("[")
     for field in fields(kind):
         if field.init and field.name in said:
             value = field.default
-            default = "" if value is MISSING or (in_file and value is None) else f"`{written_value(value, in_file)}`"
+            default = ""
+            if value is not MISSING and not (in_file and value is None):
+                default = f"`{written_value(value, in_file)}`"
             must = takes(kind, field.name)
             rows.append(f"| `{field.name}` | {must} | {default} | {said[field.name]} |")
     return "\n".join(rows)

@@ -76,9 +76,12 @@ LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)]*)?\)")
 def on_config(config: Any) -> Any:
     """Add the pages of the reference to its part of the navigation."""
     (entries,) = (part["Reference"] for part in config.nav if "Reference" in part)
-    pages = [{group: [f"reference/{module}.md" for module in modules]} for group, modules in REFERENCE.items()]
-    entries[2:2] = pages
+    entries[2:2] = [{group: list(map(_page_of_module, modules))} for group, modules in REFERENCE.items()]
     return config
+
+
+def _page_of_module(module: str) -> str:
+    return f"reference/{module}.md"
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -101,7 +104,7 @@ def on_files(files: Files, config: Any) -> Files:
             content = f"# {module}\n\n::: {module}\n"
             if names := modules[module]:
                 content += f"    options:\n      members: [{', '.join(names.split())}]\n"
-            files.append(File.generated(config, f"reference/{module}.md", content=content))
+            files.append(File.generated(config, _page_of_module(module), content=content))
         parts.append("")
     files.append(File.generated(config, "reference/index.md", content="\n".join(parts) + "\n"))
     folders = ("docs/**/*.md", "lab/docs/*.md", "traces/docs/*.md")
@@ -123,7 +126,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Links to what stands outside of `docs` lead to the site's own copies."""
-    return _linked(markdown, f"docs/{page.file.src_uri}") if page.file.generated_by is None else markdown
+    if page.file.generated_by is not None:
+        return markdown
+    return _linked(markdown, f"docs/{page.file.src_uri}")
 
 
 def _first_line(module: str) -> str:
@@ -139,12 +144,14 @@ def _linked(markdown: str, source: str) -> str:
     here = Path(_place(source)).parent
 
     def target(match: re.Match[str]) -> str:
-        path, anchor = match[1], match[2] or ""
-        name = normpath(Path(source).parent / path)
+        name = normpath(Path(source).parent / match[1])
         found = _place(name)
         if not found:
             return match[0]
-        return f"]({relpath(found, here)}{anchor if found.endswith('.md') and not found.startswith('code/') else ''})"
+        anchor = match[2] or ""
+        if found.startswith("code/") or not found.endswith(".md"):
+            anchor = ""
+        return f"]({relpath(found, here)}{anchor})"
 
     return LINK.sub(target, re.sub(r"^```(\w+) no-run", r"```\1", markdown, flags=re.M))
 
@@ -156,7 +163,9 @@ def _place(name: str) -> str:
     for folder, there in FOLDERS.items():
         if name.startswith(folder):
             return there + name.removeprefix(folder)
-    return _code(name) if (ROOT / name).is_file() else ""
+    if (ROOT / name).is_file():
+        return _code(name)
+    return ""
 
 
 def _code(name: str) -> str:
@@ -164,8 +173,9 @@ def _code(name: str) -> str:
 
 
 def _listing(name: str) -> str:
-    language = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".js": "javascript", ".json": "json"}
-    content, kind = (ROOT / name).read_text(encoding="utf-8"), language.get(Path(name).suffix, "text")
+    languages = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".js": "javascript", ".json": "json"}
+    content = (ROOT / name).read_text(encoding="utf-8")
+    kind = languages.get(Path(name).suffix, "text")
     return f"---\nsearch: {{exclude: true}}\n---\n# {name}\n\n````{kind}\n{content}\n````\n"
 
 
@@ -174,7 +184,9 @@ def _notebook(name: str) -> str:
     parts = ["---\nsearch: {exclude: true}\n---"]
     for cell in json.loads((ROOT / name).read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
-        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        if cell["cell_type"] != "markdown":
+            source = f"```python\n{source}\n```"
+        parts.append(source)
         for output in cell.get("outputs", ()):
             data = output.get("data", {})
             if "text" in output:

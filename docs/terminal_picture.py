@@ -19,8 +19,16 @@ TOOLS = ROOT / "tests" / "data" / "everyday" / "catalogue-40.json"
 REQUEST = "Remind me on Thursday evening to water the plants"
 TYPED = f"$ camdf try tools.json '{REQUEST}'"
 
-ADVANCE, LINE, SIZE, EDGE = 8.0, 19, 13, 20
-BACKGROUND, PLAIN, FAINT, KEPT = "#1b1f24", "#e6edf3", "#8b949e", "#56d4a5"
+ADVANCE = 8.0
+"""How wide a character is."""
+
+LINE = 19
+SIZE = 13
+EDGE = 20
+BACKGROUND = "#1b1f24"
+PLAIN = "#e6edf3"
+FAINT = "#8b949e"
+KEPT = "#56d4a5"
 FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 
@@ -36,7 +44,8 @@ def printed() -> str:
 def picture(text: str) -> str:
     """The text on a grid of characters: bars as boxes, since no two fonts have them alike."""
     lines = [TYPED, "", *text.rstrip().splitlines()]
-    width, height = 2 * EDGE + ADVANCE * max(map(len, lines)), 2 * EDGE + LINE * len(lines)
+    width = 2 * EDGE + ADVANCE * max(map(len, lines))
+    height = 2 * EDGE + LINE * len(lines)
     drawn = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
         f'height="{height:g}" font-family="{FONT}" font-size="{SIZE}">',
@@ -45,7 +54,9 @@ def picture(text: str) -> str:
     for row, line in enumerate(lines):
         color = color_of(line)
         for words in re.finditer(r"\S+(?: \S+)*", line):
-            x, y, length = EDGE + ADVANCE * words.start(), EDGE + LINE * row, ADVANCE * len(words[0])
+            x = EDGE + ADVANCE * words.start()
+            y = EDGE + LINE * row
+            length = ADVANCE * len(words[0])
             if set(words[0]) == {"█"}:
                 drawn.append(f'<rect x="{x:g}" y="{y + 4:g}" width="{length:g}" height="11" fill="{color}"/>')
             else:
@@ -59,7 +70,9 @@ def color_of(line: str) -> str:
     """Green for what is kept, gray for what is cut."""
     if line.endswith("kept"):
         return KEPT
-    return FAINT if line.endswith(("cut", "together")) else PLAIN
+    if line.endswith(("cut", "together")):
+        return FAINT
+    return PLAIN
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ def made_up(name: str, text: str) -> FunctionTool:
     def run() -> str:
         return "ran"
 
-    run.__name__, run.__doc__ = name, text
+    run.__name__ = name
+    run.__doc__ = text
     return FunctionTool(run)
 
 

@@ -1,4 +1,4 @@
-"""How much code there is to read: `python scripts/code_lines.py [FOLDER...]`, by default the product and the lab.
+"""How much code there is to read: `python scripts/code_lines.py [FOLDER...]`, by default the three distributions.
 
 Counted are the lines of Python files without docstrings, other bare strings, comments, blank lines and imports.
 """
@@ -13,7 +13,11 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = (ROOT / "src" / "camdf", ROOT / "lab" / "src" / "camdf_lab")
+PACKAGES = (
+    ROOT / "src" / "camdf",
+    ROOT / "traces" / "src" / "camdf_traces",
+    ROOT / "lab" / "src" / "camdf_lab",
+)
 LAYOUT = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),
 }
@@ -21,7 +25,8 @@ LAYOUT = {
 
 def code_lines(source: str) -> int:
     """The lines of one file that hold code."""
-    written, lines = set[int](), source.splitlines()
+    written: set[int] = set()
+    lines = source.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in LAYOUT:
             written.update(range(token.start[0], token.end[0] + 1))

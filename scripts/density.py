@@ -1,4 +1,4 @@
-"""How dense the code is to read: `python scripts/density.py [FOLDER...]`, by default the product and the lab.
+"""How dense the code is to read: `python scripts/density.py [FOLDER...]`, by default the three distributions.
 
 Counted are, for every 1,000 lines of code: assignments of several values in one statement (`a, b = x, y`), ternaries,
 comprehensions inside of a comprehension, and lines of more than 100 characters. Beside ours stand the installed ones
@@ -74,7 +74,9 @@ def per_thousand(counts: Counter[str]) -> dict[str, float]:
 def installed(name: str) -> Path | None:
     """The folder of a package, if it is installed."""
     spec = find_spec(name)
-    return None if spec is None or spec.origin is None else Path(spec.origin).parent
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent
 
 
 def main() -> int:

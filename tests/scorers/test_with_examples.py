@@ -73,13 +73,13 @@ def test_examples_of_tools_that_are_not_there_change_no_score(name: str) -> None
 def test_a_full_name_means_one_tool_and_a_name_all_that_have_it() -> None:
     disguised = Tool("mail/send", server="new")
     theirs = ToolExamples([Example("a", ("mail/send",)), Example("b", ("send",)), Example("a", ("mail/send",))])
-    assert theirs.of([TOOLS[1], disguised]) == [("a", "b"), ()]
-    assert theirs.of([Tool("send"), TOOLS[1]]) == [("b",), ("a",)]
-    assert theirs.of([]) == ToolExamples([]).of([]) == []
+    assert theirs.texts_of([TOOLS[1], disguised]) == [("a", "b"), ()]
+    assert theirs.texts_of([Tool("send"), TOOLS[1]]) == [("b",), ("a",)]
+    assert theirs.texts_of([]) == ToolExamples([]).texts_of([]) == []
 
 
 def test_of_a_long_example_the_ends_are_read() -> None:
-    (texts,) = ToolExamples([Example("a" * 9_000 + "b", ("send",))]).of([Tool("send")])
+    (texts,) = ToolExamples([Example("a" * 9_000 + "b", ("send",))]).texts_of([Tool("send")])
     assert len(texts[0]) < 4_100
     assert texts[0].endswith("b")
 

@@ -295,14 +295,14 @@ def _sign_in(options: argparse.Namespace, words: list[str]) -> int:
 def _install_gateway(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.cli.mcp_clients import Installation
 
-    installation = Installation.of(_named_client(words), Path.cwd())
+    installation = Installation.found(_named_client(words), Path.cwd())
     return _show_and_write(options, installation.to_install, installation.install)
 
 
 def _uninstall_gateway(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.cli.mcp_clients import Installation
 
-    installation = Installation.of(_named_client(words), Path.cwd())
+    installation = Installation.found(_named_client(words), Path.cwd())
     return _show_and_write(options, installation.to_uninstall, installation.uninstall)
 
 

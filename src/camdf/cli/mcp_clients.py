@@ -63,7 +63,7 @@ class Installation(NamedTuple):
     kept: Path
 
     @classmethod
-    def of(cls, client: str, folder: Path) -> Installation:
+    def found(cls, client: str, folder: Path) -> Installation:
         """The first file of a client that names servers, or whose servers are kept; what a killed run left goes."""
         places = [folder / Path(place).expanduser() for place in CLIENTS[client]]
         for path in places:

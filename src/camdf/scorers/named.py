@@ -48,13 +48,17 @@ def record_of(scorer: Scorer | None) -> ScorerRecord:
         return GIVEN
     examples = _examples_sha256(scorer)
     if isinstance(scorer, Start):
-        return ScorerRecord("start", (("text", _name_of(scorer.text.text, TEXTS)),), WORD_VECTORS, examples)
+        return ScorerRecord("start", (("text", _name_of_function(scorer.text.text, TEXTS)),), WORD_VECTORS, examples)
     if isinstance(scorer, BM25):
-        told = {"k1": repr(scorer.k1), "b": repr(scorer.b), "text": _name_of(scorer.text, TEXTS)}
-        told["tokens"] = _name_of(scorer.tokens, TOKENS)
-        return ScorerRecord("bm25", tuple(sorted(told.items())), "", examples)
+        settings = {
+            "k1": repr(scorer.k1),
+            "b": repr(scorer.b),
+            "text": _name_of_function(scorer.text, TEXTS),
+            "tokens": _name_of_function(scorer.tokens, TOKENS),
+        }
+        return ScorerRecord("bm25", tuple(sorted(settings.items())), "", examples)
     if isinstance(scorer, Embeddings):
-        text = ("text", _name_of(scorer.text, TEXTS))
+        text = ("text", _name_of_function(scorer.text, TEXTS))
         return ScorerRecord("embeddings", (text,), _name_of_model(scorer.model), examples)
     if isinstance(scorer, Necessity):
         asked = (("prompt", str(PROMPT_VERSION)), ("variant", scorer.variant))
@@ -62,8 +66,8 @@ def record_of(scorer: Scorer | None) -> ScorerRecord:
     if isinstance(scorer, Fusion):
         parts = " + ".join(str(record_of(part)) for part in scorer.scorers)[:LONGEST]
         weights = ", ".join(map(repr, scorer.weights.tolist()))
-        told = {"how": scorer.how, "k": repr(scorer.k), "scorers": parts, "weights": weights}
-        return ScorerRecord("fusion", tuple(sorted(told.items())), "", examples)
+        settings = {"how": scorer.how, "k": repr(scorer.k), "scorers": parts, "weights": weights}
+        return ScorerRecord("fusion", tuple(sorted(settings.items())), "", examples)
     return ScorerRecord(_path_of(scorer), (), "", examples)
 
 
@@ -74,22 +78,21 @@ def scorer_of(record: ScorerRecord, examples: GivenExamples = ()) -> Scorer | No
     """
     if record.is_given:
         return None
-    told, theirs = dict(record.settings), tool_examples(examples)
-    made: Scorer | None = None
-    text = TEXTS.get(told.get("text", ""))
+    settings = dict(record.settings)
+    by_tool = tool_examples(examples)
+    text = TEXTS.get(settings.get("text", ""))
     if text is not None and record.kind == "start":
-        made = Start(text=text, examples=theirs)
-    elif text is not None and record.kind == "bm25" and told.get("tokens") in TOKENS:
+        return Start(text=text, examples=by_tool)
+    if text is not None and record.kind == "bm25" and settings.get("tokens") in TOKENS:
         try:
-            k1, b = float(told["k1"]), float(told["b"])
+            k1 = float(settings["k1"])
+            b = float(settings["b"])
         except (KeyError, ValueError):
             raise UsageError(f"The scorer {record} cannot be made from its record. Give the scorer.") from None
-        made = BM25(k1=k1, b=b, text=text, tokens=TOKENS[told["tokens"]], examples=theirs)
-    elif text is not None and record.kind == "embeddings" and ":" not in record.model:
-        made = Embeddings(record.model, text=text, examples=theirs)
-    if made is None:
-        raise UsageError(f"The scorer {record} cannot be made from its name alone. Give the scorer.")
-    return made
+        return BM25(k1=k1, b=b, text=text, tokens=TOKENS[settings["tokens"]], examples=by_tool)
+    if text is not None and record.kind == "embeddings" and ":" not in record.model:
+        return Embeddings(record.model, text=text, examples=by_tool)
+    raise UsageError(f"The scorer {record} cannot be made from its name alone. Give the scorer.")
 
 
 def mismatch(fitted: ScorerRecord | None, given: ScorerRecord) -> str:
@@ -99,14 +102,14 @@ def mismatch(fitted: ScorerRecord | None, given: ScorerRecord) -> str:
     """
     if fitted is None or fitted.is_given or given.is_given or fitted == given:
         return ""
-    told = f"The policy was fitted with the scorer {fitted}, and the scorer given is {given}."
+    both = f"The policy was fitted with the scorer {fitted}, and the scorer given is {given}."
     if replace(fitted, examples_sha256=given.examples_sha256) != given:
-        return told
-    named = "the examples of the fit" if fitted.examples_sha256 else "no examples for the scorer"
-    return f"{told} They differ in the examples that they read: give {named}."
+        return both
+    wanted = "the examples of the fit" if fitted.examples_sha256 else "no examples for the scorer"
+    return f"{both} They differ in the examples that they read: give {wanted}."
 
 
-def _name_of(value: Any, known: dict[str, Any]) -> str:
+def _name_of_function(value: Any, known: dict[str, Any]) -> str:
     """The name by which a function is known here, or where Python finds it."""
     return next((name for name, known_one in known.items() if known_one is value), None) or _path_of(value)
 

@@ -59,18 +59,18 @@ class ToolExamples:
 
     def name_any(self, tools: Sequence[Tool]) -> bool:
         """Whether any example counts for this list."""
-        return any(self.of(tools))
+        return any(self.texts_of(tools))
 
     def texts(self, tools: Sequence[Tool], text: Callable[[Tool], str]) -> list[Texts]:
         """What is read of each tool, where `text` makes its own text."""
-        return [(text(tool), *theirs) for tool, theirs in zip(tools, self.of(tools), strict=True)]
+        return [(text(tool), *theirs) for tool, theirs in zip(tools, self.texts_of(tools), strict=True)]
 
-    def of(self, tools: Sequence[Tool]) -> list[Texts]:
+    def texts_of(self, tools: Sequence[Tool]) -> list[Texts]:
         """The texts of each tool's examples. Kept and replaced whole, so threads may share it.
 
         >>> mail, chat = Tool("send", server="mail"), Tool("send", server="chat")
         >>> examples = ToolExamples([Example("Write to Bob", ("mail/send",)), Example("Tell them both", ("send",))])
-        >>> examples.of([mail, chat]), examples.of([chat])
+        >>> examples.texts_of([mail, chat]), examples.texts_of([chat])
         ([('Write to Bob', 'Tell them both'), ('Tell them both',)], [('Tell them both',)])
         """
         if not self.examples:
