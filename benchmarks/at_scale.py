@@ -17,7 +17,8 @@ from spark import PAYOFF, say
 
 from camdf import ExpectedPayoffBySet, LoggedTasks, Rankings
 
-SIZES, CHECKED = (30, 100, 300, 1_000, 3_000, 10_000, 30_000), 2
+SIZES = (30, 100, 300, 1_000, 3_000, 10_000, 30_000)
+CHECKED = 2
 HELD_OUT = 20_000
 
 
@@ -36,7 +37,8 @@ def world(rng: np.random.Generator, tasks: int, tools: int = 12) -> LoggedTasks:
 def curve(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
     """The payoff on other tasks after a fit on so many."""
     rng = np.random.default_rng(17)
-    held_out, every = world(rng, HELD_OUT), world(rng, max(SIZES))
+    held_out = world(rng, HELD_OUT)
+    every = world(rng, max(SIZES))
     rows = []
     for tasks in sizes:
         policy = ExpectedPayoffBySet().fit(every.take(slice(0, tasks)), PAYOFF)

@@ -73,10 +73,15 @@ MODEL = "gpt-5.6"
 """One that takes tools among the messages."""
 
 SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
-RECOMMENDED, FROM = "drop, with a tool search", 40
-"""The mode that the pages recommend, and the length of list from which on they do; shorter lists are left alone."""
+RECOMMENDED = "drop, with a tool search"
+"""The mode that the pages recommend."""
 
-BELOW, NOISE, PAYS = 0.80, 0.02, 0.98
+FROM = 40
+"""From this length of list on they do; shorter lists are left alone."""
+
+BELOW = 0.80
+NOISE = 0.02
+PAYS = 0.98
 LACKING = "turns that lack a tool"
 
 
@@ -120,7 +125,8 @@ def play(
     mode: str, tools: list[Any], turns: Sequence[Turn], system: str, scorer: Scorer | None, gate: Gate | None = None
 ) -> Played:
     """A whole conversation: the model calls what the script calls, after a search where a tool was cut."""
-    tool_search, gated = mode in SEARCHING, mode not in WHOLE
+    tool_search = mode in SEARCHING
+    gated = mode not in WHOLE
     limits = Limits(seconds=None, search_names=0 if mode == "the same, without names" else NAME_TOKENS)
     if mode == START:
         gate = gate or Gate.start(tools, limits=limits)
@@ -129,7 +135,11 @@ def play(
         joining: Mode = "append" if mode == "append" else "drop"
         gate = Gate(share, scorer, camdf.Payoff(0.0), mode=joining, limits=limits)
     history: list[dict[str, Any]] = [{"role": "system", "content": system}]
-    prompts, scored, lacking, searches, listed = [], 0.0, 0, 0, 0
+    prompts = []
+    scored = 0.0
+    lacking = 0
+    searches = 0
+    listed = 0
     known: set[str] = set()
 
     def prompt() -> list[str]:
@@ -140,7 +150,8 @@ def play(
         history.append({"role": "user", "content": turn.content})
         decision = gate.decide(history, tools, tool_search=tool_search, model=MODEL) if gated else None
         sent = tools if decision is None else decision.tools
-        loaded, names = list(map(_line, sent)), {view(tool).name for tool in sent}
+        loaded = list(map(_line, sent))
+        names = {view(tool).name for tool in sent}
         names |= set() if decision is None else set(decision.joined)
         if decision is not None and decision.cut and tool_search:
             loaded += [_line(SEARCH)] if mode == "defer" else map(Tool.definition, decision.search)
@@ -189,7 +200,8 @@ def tools_for(turns: Sequence[Turn], size: int) -> list[Any]:
     """Those that the turns need, and as many others as the list should have, in the order of the catalogue."""
     made = (call for turn in turns for message in played(turn) for call in message.get("tool_calls", ()))
     needed = set(map(called, made))
-    every, short = catalogue("400")[0], catalogue("40")[0]
+    every = catalogue("400")[0]
+    short = catalogue("40")[0]
     known = {tool["function"]["name"] for tool in every}
     every += tuple(tool for tool in short if tool["function"]["name"] in needed - known)
     more = [

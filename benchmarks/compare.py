@@ -21,8 +21,15 @@ import numpy as np
 from camdf.evaluation.compare import compare
 
 EFFECTS = (0.0, -0.01, -0.03, -0.06)
-HISTORIES, FIRST, DAYS, A_DAY = 500, 25, 60, 100
-EXPLORED, SUCCESS, TOKENS, SAVED, MARGIN = 0.2, 0.9, 8000.0, 0.6, 0.03
+HISTORIES = 500
+FIRST = 25
+DAYS = 60
+A_DAY = 100
+EXPLORED = 0.2
+SUCCESS = 0.9
+TOKENS = 8000.0
+SAVED = 0.6
+MARGIN = 0.03
 WRONG = 0.05
 
 
@@ -94,7 +101,8 @@ def main() -> None:
     figures: dict[str, Any] = {"histories": HISTORIES, "first": {}, "all": {}}
     for effect in EFFECTS:
         found = [history(effect, number) for number in range(HISTORIES)]
-        figures["first"][str(effect)], figures["all"][str(effect)] = summary(found[:FIRST]), summary(found)
+        figures["first"][str(effect)] = summary(found[:FIRST])
+        figures["all"][str(effect)] = summary(found)
         print(effect, figures["all"][str(effect)], flush=True)
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1) + "\n")

@@ -91,12 +91,15 @@ def live_decision(policy_name: str, m: int) -> dict[str, float]:
 
 def default_decision(m: int, value: str) -> dict[str, float]:
     """One decision of the default against CAM-DF-lite's, and against scikit-learn's call on its ready columns."""
-    logged, payoff = sample_tasks(seed=0, tasks=60, tools=m), camdf.Payoff(PAYOFF.cost_pressure, value)
-    default, lite = camdf.ExpectedPayoffBySet().fit(logged, payoff), camdf.CAMDFLite().fit(logged, payoff)
+    logged = sample_tasks(seed=0, tasks=60, tools=m)
+    payoff = camdf.Payoff(PAYOFF.cost_pressure, value)
+    default = camdf.ExpectedPayoffBySet().fit(logged, payoff)
+    lite = camdf.CAMDFLite().fit(logged, payoff)
     unseen = np.zeros(logged.required.shape)
     matrix = candidate_features(logged.rankings, history(unseen, unseen, 0.5)).reshape(len(CANDIDATE_COLUMNS), -1).T
     pipeline = logistic_pipeline(matrix, logged.required.ravel(), None)
-    one, prebuilt = logged.rankings.take(slice(0, 1)), matrix[:m]
+    one = logged.rankings.take(slice(0, 1))
+    prebuilt = matrix[:m]
     by_lite, by_set, sklearn = side_by_side(
         [
             lambda: lite.decide(one, payoff),
@@ -126,7 +129,8 @@ def times_slower(slow: Callable[[], object], fast: Callable[[], object], rounds:
         start = time.perf_counter()
         slow()
         taken = time.perf_counter() - start
-        calls, start = 0, time.perf_counter()
+        calls = 0
+        start = time.perf_counter()
         while time.perf_counter() - start < taken:
             fast()
             calls += 1

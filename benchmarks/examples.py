@@ -41,12 +41,16 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "parts"))
 from camdf.gate import Limits
 from everyday import examples, requests
 
-SIZES, GROUPS = ("40", "400"), ("en", "others")
+SIZES = ("40", "400")
+GROUPS = ("en", "others")
 SHARE = 0.3
 """Of the list, loaded in a conversation."""
 
-LARGEST_RATIO, BUDGET = 2.0, 5.0
-"""What a decision with ten examples a tool may cost, compared with one without; what it may take, in seconds."""
+LARGEST_RATIO = 2.0
+"""What a decision with ten examples a tool may cost, compared with one without."""
+
+BUDGET = 5.0
+"""What it may take, in seconds."""
 
 
 def rankings(size: str, *, with_examples: bool) -> dict[str, Scorer]:
@@ -120,7 +124,8 @@ def costs(count: int, a_tool: int, decisions: int) -> dict[str, Any]:
     measured: dict[str, Any] = {"tools": count, "examples": len(theirs)}
     gates = {}
     for name, scorer in (("without", Start()), ("with", Start(examples=theirs))):
-        before, began = resident(), process_time()
+        before = resident()
+        began = process_time()
         scorer.read(tools)
         measured[name] = {"reading": round(process_time() - began, 1), "megabytes": round((resident() - before) / 1e6)}
         gates[name] = gate_of(scorer, TopK(WORKING_SET))
@@ -143,8 +148,10 @@ def resident() -> int:
 
 def interval(count: int, of: int) -> tuple[float, float]:
     """Wilson's, at 95%."""
-    share, z = count / of, 1.96
-    middle, half = share + z * z / (2 * of), z * sqrt(share * (1 - share) / of + z * z / (4 * of * of))
+    share = count / of
+    z = 1.96
+    middle = share + z * z / (2 * of)
+    half = z * sqrt(share * (1 - share) / of + z * z / (4 * of * of))
     return (middle - half) / (1 + z * z / of), (middle + half) / (1 + z * z / of)
 
 
@@ -163,7 +170,8 @@ def table(measured: Sequence[dict[str, Any]]) -> str:
         "|" + " --- |" * 6,
     ]
     for row in measured:
-        searched, turns = row["searches"], row["conversations"]
+        searched = row["searches"]
+        turns = row["conversations"]
         lines.append(
             f"| {row['ranking']} | {'with' if row['examples'] else 'without'} "
             f"| {cell(row['requests']['40'])} | {cell(row['requests']['400'])} "

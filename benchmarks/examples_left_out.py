@@ -35,8 +35,11 @@ BEST = {"40": 2, "400": 5}
 """Among so many of a list should the tool of an example stand that needs one; those of several, among `TOGETHER`."""
 
 TOGETHER = 8
-NEAREST, WIDTH = 3, 0.05
-"""How many of a tool's examples are near, and how fast the vote of an example falls with its distance."""
+NEAREST = 3
+"""How many of a tool's examples are near."""
+
+WIDTH = 0.05
+"""How fast the vote of an example falls with its distance."""
 
 WAYS: dict[str, dict[str, float]] = {
     "text alone": {"text, parts": 1, "text, vectors": 2},
@@ -98,7 +101,8 @@ def measured(size: str, folds: Sequence[int]) -> dict[str, Any]:
     cases.append(("several", TOGETHER, single, several))
     counts: dict[str, Any] = {}
     for name, best, known, asked in cases:
-        said, hits = parts_of(known, tools), Counter[str]()
+        said = parts_of(known, tools)
+        hits = Counter[str]()
         for example in asked:
             scores = said(example.text)
             for way, weights in WAYS.items():
@@ -134,7 +138,8 @@ def main() -> int:
     options.add_argument("--check", type=Path)
     chosen = options.parse_args()
     if chosen.check:
-        stored, now = json.loads(chosen.check.read_text())["40"], measured("40", [0])
+        stored = json.loads(chosen.check.read_text())["40"]
+        now = measured("40", [0])
         changed = [name for name, row in now.items() if any(abs(row[way] - stored[name][way]) > 1 for way in WAYS)]
         print(*(f"{name}: stored {stored[name]}, now {now[name]}" for name in changed), sep="\n", file=sys.stderr)
         return 1 if changed else 0

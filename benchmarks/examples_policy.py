@@ -39,8 +39,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "parts"))
 
 from everyday import catalogue, conversations, examples, requests
 
-SIZE, FOLDS, RECOURSE = "40", 5, 0.9
-"""Which list, how many parts, and what a task is worth if a tool has to be searched for."""
+SIZE = "40"
+"""Which list."""
+
+FOLDS = 5
+RECOURSE = 0.9
+"""What a task is worth if a tool has to be searched for."""
 
 
 def ranked() -> LoggedTasks:
@@ -52,7 +56,8 @@ def ranked() -> LoggedTasks:
     for fold in range(FOLDS):
         scorer = Start(examples=[example for example, part in zip(known, order, strict=True) if part != fold])
         for number in np.flatnonzero(order == fold):
-            text, needed = known[number].text, known[number].needed
+            text = known[number].text
+            needed = known[number].needed
             scores = dict(zip((tool.name for tool in tools), scorer(text, tools), strict=True))
             vector = from_bytes([vector_of(scorer, text)])[0].tolist()
             gathered.add(str(number), str(number), scores, needed, len(needed), None, vector)
@@ -63,7 +68,8 @@ def measured() -> list[dict[str, Any]]:
     """Requests with all needed tools loaded, and turns of conversations, by rule and by the fitted policy."""
     logged = ranked()
     policy = ExpectedPayoffBySet().fit(logged, camdf.Payoff(0.1))
-    scorer, rows = Start(examples=examples(SIZE)), []
+    scorer = Start(examples=examples(SIZE))
+    rows = []
     share = SHARE * logged.rankings.width
     for name, rule, tools in (
         ("the best eight", TopK(WORKING_SET), WORKING_SET),

@@ -49,7 +49,8 @@ def ranks(size: int) -> list[int]:
     tools = listed(size)
     place = {tool.full_name: number for number, tool in enumerate(tools)}
     lines = map(json.loads, (EVERYDAY / "requests-dev.jsonl").read_text(encoding="utf-8").splitlines())
-    search, known = BM25(), []
+    search = BM25()
+    known = []
     for request in lines:
         if request["catalogue"] == str(size):
             for tool, query in request["queries"].items():

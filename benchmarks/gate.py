@@ -76,7 +76,8 @@ def overhead(listed: int) -> dict[str, float]:
     def instant(task: str, offered: Sequence[Tool]) -> list[float]:
         return scores
 
-    gate, numbers = Gate(policy, instant, PAYOFF, prices=Prices()), count()
+    gate = Gate(policy, instant, PAYOFF, prices=Prices())
+    numbers = count()
     sklearn, whole, inline, again = side_by_side(
         [
             lambda: pipeline.predict_proba(prebuilt),
@@ -101,16 +102,19 @@ def overhead(listed: int) -> dict[str, float]:
 
 async def pause(gate: Gate, tools: list[dict[str, Any]], beside: Callable[[], object], rounds: int = 400) -> float:
     """The longest that the loop stands still inside one decision, over another call's time: both at their best."""
-    best, other = float("inf"), float("inf")
+    best = float("inf")
+    other = float("inf")
     for number in range(rounds):
         (took,) = side_by_side([beside], rounds=1, repeats=1)
         other = min(other, took)
-        longest, last = 0.0, time.perf_counter()
+        longest = 0.0
+        last = time.perf_counter()
         deciding = asyncio.create_task(gate.adecide(f"do thing {number}", tools))
         while not deciding.done():
             await asyncio.sleep(0)
             now = time.perf_counter()
-            longest, last = max(longest, now - last), now
+            longest = max(longest, now - last)
+            last = now
         best = min(best, longest)
     return best / other
 

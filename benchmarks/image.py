@@ -57,7 +57,9 @@ class Buildah:
 
 def measured(folder: Path, mirror: str) -> dict[str, Any]:
     """Build a base and the image, run it, and ask it."""
-    buildah, base, context = Buildah(folder), folder / "base", folder / "context"
+    buildah = Buildah(folder)
+    base = folder / "base"
+    context = folder / "context"
     command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(base), mirror]
     subprocess.run(command, check=True, stdout=sys.stderr)
     buildah("copy", buildah("from", "scratch"), str(base), "/")
@@ -83,7 +85,8 @@ def measured(folder: Path, mirror: str) -> dict[str, Any]:
 
 def run(folder: Path, root: str, wants: dict[str, Any]) -> dict[str, Any]:
     """What the image answers, as the user that it names, and whether it could write to its root."""
-    configuration, state = folder / "configuration", folder / "state"
+    configuration = folder / "configuration"
+    state = folder / "state"
     configuration.mkdir()
     (configuration / "camdf.toml").write_text(CONFIGURATION, encoding="utf-8")
     state.mkdir()

@@ -39,14 +39,19 @@ from camdf_lab import domains
 from camdf_lab.beyond.priors import Cold, Unseen
 from camdf_lab.newton import minimize, partial_sums
 
-DOMAINS, SCORER = tuple(domains.made_up_domains()), "minilm"
+DOMAINS = tuple(domains.made_up_domains())
+SCORER = "minilm"
 PAYOFFS = [Payoff(pressure, value) for value, pressure in product(("exact", "partial"), (0.05, 0.12, 0.20))]
-LABELS, SPLITS = (3, 10, 20, 50, 100, 200), 2
+LABELS = (3, 10, 20, 50, 100, 200)
+SPLITS = 2
 DRAWS = ("at random", "by group")
 """How labels are drawn: with near-copies of them left among the test tasks, or as a young log grows, with none."""
 
-MOST_TASKS, FEWEST_LEFT = 200, 0.8
-"""Of a domain, that are tested where none is held out by group; the share that may be learned from."""
+MOST_TASKS = 200
+"""Of a domain, that are tested where none is held out by group."""
+
+FEWEST_LEFT = 0.8
+"""The share that may be learned from."""
 
 WAYS = ("from the shipped prior", "from made-up tasks")
 CLEARLY = -0.02
@@ -209,7 +214,8 @@ def after(stored: dict[str, Any], draw: str, labels: int) -> list[dict[str, Any]
 def check(stored: dict[str, Any], seed: int) -> list[str]:
     """Where the figures of one domain without real labels, measured again, are not the stored ones."""
     domain = DOMAINS[seed % len(DOMAINS)]
-    before, now = stored["before labels"][domain], before_labels(domain)
+    before = stored["before labels"][domain]
+    now = before_labels(domain)
     return [f"{domain}: stored {before}, now {now}"] if any(abs(before[way] - now[way]) > NOISE for way in now) else []
 
 

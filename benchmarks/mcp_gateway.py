@@ -33,9 +33,13 @@ from camdf.gateway.server import Gateway
 
 SERVERS = Path(__file__).parents[1] / "tests" / "environments" / "gateway" / "small_servers.py"
 KINDS = ("calendar", "mail", "money")
-TURN, REQUESTS = 50, 500
-MOST_RATIO, MOST_GROWTH = 1.5, 0.10
-"""The targets: a call through the gateway beside FastMCP's proxy, and growth of memory over the last half of a soak."""
+TURN = 50
+REQUESTS = 500
+MOST_RATIO = 1.5
+"""The target of a call through the gateway, beside FastMCP's proxy."""
+
+MOST_GROWTH = 0.10
+"""The target of the growth of memory over the last half of a soak."""
 
 
 async def one_call(client: Any, name: str) -> float:

@@ -57,7 +57,9 @@ def generate(folder: Path, spans: int) -> dict[str, Any]:
         files = sorted(folder.iterdir())
         return summary(sum(pq.read_metadata(file).num_rows for file in files), files)
     rng = np.random.default_rng(SEED)
-    written, number, late = 0, 0, None
+    written = 0
+    number = 0
+    late = None
     while written < spans:
         table = file_of_runs(rng, min(RUNS_A_FILE, -(-(spans - written) // PER_RUN)), number)
         if late is not None:
@@ -69,7 +71,8 @@ def generate(folder: Path, spans: int) -> dict[str, Any]:
         late = table.take(order[:held])
         table = table.take(np.concatenate([order[held:], twice]))
         pq.write_table(table, folder / f"{number:05}.parquet", compression="zstd")
-        written, number = written + len(table), number + 1
+        written += len(table)
+        number += 1
     return summary(written, list(folder.iterdir()))
 
 
@@ -85,7 +88,9 @@ def file_of_runs(rng: Any, runs: int, number: int) -> Any:
     count = runs * PER_RUN
     slot = np.tile(np.arange(PER_RUN), runs)
     run = np.repeat(np.arange(runs), PER_RUN)
-    is_agent, is_model, is_tool = slot == 0, (slot >= 1) & (slot <= 3), slot >= 4
+    is_agent = slot == 0
+    is_model = (slot >= 1) & (slot <= 3)
+    is_tool = slot >= 4
 
     below = rng.random(runs) < 0.1
     below[0] = False
@@ -125,7 +130,8 @@ def file_of_runs(rng: Any, runs: int, number: int) -> Any:
         ends = pa.py_buffer(np.arange(names + 1, dtype=np.int32) * 2 * size)
         return pa.StringArray.from_buffers(names, ends, pa.py_buffer(rng.bytes(names * size).hex().encode()))
 
-    trace_ids, span_ids = hexes(runs, 16), hexes(count, 8)
+    trace_ids = hexes(runs, 16)
+    span_ids = hexes(count, 8)
     columns = {
         "trace_id": trace_ids.take(pa.array(trace)),
         "span_id": span_ids,
@@ -329,7 +335,8 @@ def run_step(name: str, *arguments: str) -> None:
 
 def measure(spans: int, folder: Path | None, duckdb: str | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="camdf-mining-") as scratch:
-        folder, found = folder or Path(scratch) / "spans", {}
+        folder = folder or Path(scratch) / "spans"
+        found = {}
         folder.mkdir(parents=True, exist_ok=True)
         made = step("generate", str(folder), str(spans))
         pythons = {"polars": sys.executable} | ({"duckdb": duckdb} if duckdb else {})

@@ -46,11 +46,18 @@ CHECKED = "airline"
 TASKS = 1_058_873
 """As many as 20,013,425 spans gave (results/spark.json)."""
 
-HELD_OUT, JUDGED = 50_000, 10_000
-"""Tasks that nobody learned from, and how many of them the verdict is of."""
+HELD_OUT = 50_000
+"""Tasks that nobody learned from."""
 
-TOOLS, LISTED, RARE = 396, 12, 0.001
-"""Made-up tasks list 12 of 396 tools; a rare tool is listed by less than this share of them."""
+JUDGED = 10_000
+"""How many of them the verdict is of."""
+
+TOOLS = 396
+LISTED = 12
+"""How many of the tools a made-up task lists."""
+
+RARE = 0.001
+"""A rare tool is listed by less than this share of the tasks."""
 
 SAMPLES = ((20_000, A_TOOL), (5_000, A_TOOL), (5_000, 0), (1_000, A_TOOL))
 """About how many tasks, and about how many for each tool at least; 0 is a sample that is not drawn by tool."""
@@ -111,7 +118,8 @@ def tasks() -> dict[str, Any]:
     """Samples that Spark draws of made-up tasks: the payoff on others, and on those that list a rare tool."""
     rng = np.random.default_rng(21)
     offsets = rng.normal(scale=1.5, size=TOOLS)
-    others, every = made_up(rng, HELD_OUT, offsets), made_up(rng, TASKS, offsets)
+    others = made_up(rng, HELD_OUT, offsets)
+    every = made_up(rng, TASKS, offsets)
     times_listed = np.bincount(every.rankings.tool_ids.ravel(), minlength=TOOLS)
     is_rare = times_listed < RARE * len(every)
     lists_rare = is_rare[others.rankings.tool_ids].any(axis=1)
@@ -162,7 +170,8 @@ def made_up(rng: np.random.Generator, count: int, offsets: Floats) -> LoggedTask
     scores = np.sort(rng.random((count, LISTED)) ** rng.uniform(0.5, 3.0, (count, 1)), axis=1)[:, ::-1]
     required = rng.random((count, LISTED)) < 1.0 / (1.0 + np.exp(9.0 - 12.0 * scores - offsets[ids]))
     missing = (rng.random(count) < 0.1).astype(np.int64)
-    names, groups = np.arange(count).astype(str), (np.arange(count) // 3).astype(str)
+    names = np.arange(count).astype(str)
+    groups = (np.arange(count) // 3).astype(str)
     catalogue = tuple(f"tool-{tool:03}" for tool in range(TOOLS))
     rankings = Rankings(scores, np.ones((count, LISTED)), np.full(count, LISTED), ids, catalogue)
     return LoggedTasks(rankings, required, required.sum(axis=1) + missing, names, groups)
@@ -170,7 +179,8 @@ def made_up(rng: np.random.Generator, count: int, offsets: Floats) -> LoggedTask
 
 def as_mined(logged: LoggedTasks) -> pa.Table:
     """The columns of mined tasks."""
-    names, ids = pa.array([*logged.rankings.catalogue, "missing"]), logged.rankings.tool_ids
+    names = pa.array([*logged.rankings.catalogue, "missing"])
+    ids = logged.rankings.tool_ids
 
     def lists(lengths: Any, values: pa.Array) -> pa.Array:
         return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32()), values)

@@ -26,7 +26,10 @@ from camdf.models.past_tasks import PastTasks
 
 STORED = Path(__file__).parents[1] / "results" / "past_tasks.json"
 SIZES = (10_000, 100_000, 1_000_000)
-DIMENSIONS, TOOLS, CANDIDATES, NEEDED = 64, 1000, 50, 3
+DIMENSIONS = 64
+TOOLS = 1000
+CANDIDATES = 50
+NEEDED = 3
 MOST = 40
 """Products that a request may take: it does not grow faster than the product itself."""
 
@@ -62,7 +65,8 @@ def fastest(function: Callable[[], object], rounds: int) -> float:
 
 def measured(size: int) -> dict[str, float]:
     """Milliseconds of a request, megabytes held, and the time as a multiple of one product of floats."""
-    past, rankings = past_of(size), request()
+    past = past_of(size)
+    rankings = request()
     wide = past.vectors.astype(np.float32)
     vector = rankings.vectors[0].astype(np.float32) if rankings.vectors is not None else wide[0]
     rounds = max(5, 200_000 // size)

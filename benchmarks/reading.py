@@ -34,7 +34,8 @@ SEED = 7
 SPANS_A_LINE = 64
 PER_RUN = 8
 OFFERED = 12
-TIMES, TIMES_LARGE = 12, 3
+TIMES = 12
+TIMES_LARGE = 3
 ASKED = 20.0
 """Microseconds that a span under the GenAI conventions may take, by what was asked for."""
 
@@ -93,9 +94,11 @@ def genai_run(rng: random.Random) -> Iterator[dict[str, Any]]:
         message("user", {"type": "text", "content": said(rng, 25)}),
     ]
     model = {"gen_ai.provider.name": "openai", "gen_ai.request.model": "some-model", "server.address": "127.0.0.1"}
-    calls, answers = [], []
+    calls = []
+    answers = []
     for number, each in enumerate(called):
-        arguments, answer = {"identifier": said(rng, 3), "reason": said(rng, 8)}, said(rng, 40)
+        arguments = {"identifier": said(rng, 3), "reason": said(rng, 8)}
+        answer = said(rng, 40)
         call_id = f"call_{rng.getrandbits(64):016x}"
         call = {"type": "tool_call", "id": call_id, "name": each["name"], "arguments": arguments}
         calls.append(message("assistant", call))
@@ -171,7 +174,8 @@ RUNS = {"genai": genai_run, "openinference": openinference_run}
 
 def spans_of(run: Callable[[random.Random], Iterator[dict[str, Any]]], rng: random.Random) -> Iterator[dict[str, Any]]:
     """A run as the spans of a trace, its agent last, as spans are exported when they end."""
-    trace, begun = f"{rng.getrandbits(128):032x}", 1_790_000_000_000_000_000 + rng.randrange(10**15)
+    trace = f"{rng.getrandbits(128):032x}"
+    begun = 1_790_000_000_000_000_000 + rng.randrange(10**15)
     ids = [f"{rng.getrandbits(64):016x}" for _ in range(PER_RUN)]
     decided = {"camdf.ranking.names": [each["name"] for each in CATALOGUE[:OFFERED]], "camdf.explored": False}
     decided["camdf.ranking.scores"] = [round(rng.random(), 4) for _ in range(OFFERED)]
@@ -242,7 +246,8 @@ def generate(folder: Path, runs: int, small: int) -> dict[str, Path]:
                 if len(waiting) >= SPANS_A_LINE or number == runs - 1:
                     stream.write(document(waiting) + "\n")
                     waiting = []
-    rng, found["small files"] = random.Random(SEED), folder / "small"
+    rng = random.Random(SEED)
+    found["small files"] = folder / "small"
     found["small files"].mkdir()
     for number in range(small):
         (found["small files"] / f"{number:06}.jsonl").write_text(document(list(spans_of(genai_run, rng))) + "\n")
@@ -289,7 +294,8 @@ def to_tables(place: Path) -> None:
 
 def used() -> float:
     """Processor seconds of this process and of those that it has waited for."""
-    own, others = getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN)
+    own = getrusage(RUSAGE_SELF)
+    others = getrusage(RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
 
 
@@ -303,7 +309,8 @@ def side_by_side(file: Path, megabytes: int) -> dict[str, Any]:
         while stream.tell() < megabytes * 1e6:
             stream.write(file.read_bytes())
     for workers in list(tries) * TIMES_LARGE:
-        begun, before = time.perf_counter(), used()
+        begun = time.perf_counter()
+        before = used()
         with span_tables(large, workers=workers):
             tries[workers].append((time.perf_counter() - begun, used() - before))
     names = "seconds", "processor seconds"
@@ -316,7 +323,8 @@ def side_by_side(file: Path, megabytes: int) -> dict[str, Any]:
 
 def by_form(name: str, file: Path) -> dict[str, Any]:
     """What a span takes in each form of the same export, in bytes and in microseconds; the forms take turns."""
-    lines, spans = file.read_bytes().splitlines(), read(file, with_text=False)
+    lines = file.read_bytes().splitlines()
+    spans = read(file, with_text=False)
     messages = [as_message(json.loads(line)) for line in lines]
     forms = {
         name: file.read_bytes(),
@@ -374,7 +382,8 @@ def measure(runs: int, small: int, large: int) -> dict[str, Any]:
 
 def missed(found: dict[str, Any]) -> list[str]:
     """The limits that were passed."""
-    genai, small = found["genai"], found["small files"]
+    genai = found["genai"]
+    small = found["small files"]
     beside = genai["read"] / genai["json.loads alone"]
     times = small["read into span tables"] / genai["read into span tables"]
     lines = []

@@ -55,7 +55,9 @@ from neighbors import ALONE, BEYOND, CROWDS, compared  # noqa: E402
 from neighbors import CONFIGURATION as TENANTS  # noqa: E402
 from running_service import Running, eventually, folder_of, running  # noqa: E402
 
-TOOLS, TALKED, WAITING = 20, 40, 64
+TOOLS = 20
+TALKED = 40
+WAITING = 64
 SCORES = {f"tool_{i}": round((i * 37 % 101) / 101, 3) for i in range(TOOLS)}
 RANKING = [{"name": name, "score": score, "cost": 1.0} for name, score in SCORES.items()]
 BODY = json.dumps({"ranking": RANKING})
@@ -82,7 +84,8 @@ TALK = json.dumps(
     }
 )
 HEAD = ("POST /v1/decide HTTP/1.1", "Host: localhost", "Content-Type: application/json", f"Content-Length: {len(BODY)}")
-REQUEST, LENGTH = "\r\n".join([*HEAD, "", BODY]).encode(), re.compile(rb"content-length: (\d+)")
+REQUEST = "\r\n".join([*HEAD, "", BODY]).encode()
+LENGTH = re.compile(rb"content-length: (\d+)")
 Served: TypeAlias = tuple[str, int]
 """Where something listens, and the number of its process."""
 
@@ -164,7 +167,8 @@ def bare(answer_bytes: int, *policy: Path) -> Iterator[Served]:
 
 def wrk(served: Served, connections: int, seconds: int, body: str = BODY) -> dict[str, float]:
     """Median, 99th percentile and processor time of a request in microseconds, and requests a second."""
-    (url, process), used = served, processor_time(served[1])
+    url, process = served
+    used = processor_time(process)
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         script.write(
             f"wrk.method = 'POST'\nwrk.headers['Content-Type'] = 'application/json'\nwrk.body = [=[{body}]=]\n"
@@ -195,8 +199,10 @@ class Caller:
 
     def __init__(self, url: str, process: int) -> None:
         host, port = url.removeprefix("http://").split(":")
-        self._socket, self._process = socket.create_connection((host, int(port))), process
-        self._began, self.times = processor_time(process), list[float]()
+        self._socket = socket.create_connection((host, int(port)))
+        self._process = process
+        self._began = processor_time(process)
+        self.times = list[float]()
 
     def ask(self) -> None:
         start = time.perf_counter()
@@ -220,8 +226,11 @@ def one_by_one(ours: Served, other: Served, deciding: Served) -> dict[str, float
     """
     policy = camdf.load(POLICY)
     gate = Gate(policy, None, camdf.Payoff(0.06), prices=Costs(None))
-    tools, given = [candidate(name, 1.0) for name in SCORES], list(SCORES.values())
-    callers, whole, alone = [Caller(*each) for each in (ours, other, deciding)], list[float](), list[float]()
+    tools = [candidate(name, 1.0) for name in SCORES]
+    given = list(SCORES.values())
+    callers = [Caller(*each) for each in (ours, other, deciding)]
+    whole = list[float]()
+    alone = list[float]()
     for _ in range(TURNS):
         for caller in callers:
             caller.ask()
@@ -274,10 +283,13 @@ def load(seconds: int, rounds: int) -> dict[str, Any]:
 
 def under_load(name: str, turns: list[tuple[dict[str, float], dict[str, float]]]) -> dict[str, float]:
     """The service and a bare endpoint, measured in turns; the best turn of each figure, as others load the machine."""
-    ours, bare = [one for one, _ in turns], [other for _, other in turns]
+    ours = [one for one, _ in turns]
+    bare = [other for _, other in turns]
     even = min(ours, key=lambda each: each["p99"] / each["median"])
-    rate, most = max(each["rate"] for each in ours), max(each["rate"] for each in bare)
-    used, least = min(each["processor"] for each in ours), min(each["processor"] for each in bare)
+    rate = max(each["rate"] for each in ours)
+    most = max(each["rate"] for each in bare)
+    used = min(each["processor"] for each in ours)
+    least = min(each["processor"] for each in bare)
     found = {
         "median, microseconds": even["median"],
         "p99, microseconds": even["p99"],
@@ -293,7 +305,9 @@ def under_load(name: str, turns: list[tuple[dict[str, float], dict[str, float]]]
 
 def overload(service: Running, seconds: int, rounds: int) -> dict[str, Any]:
     """As many connections as may be under way, then four times as many, which come back when they are told to."""
-    at, over, over_rude = [], [], []
+    at = []
+    over = []
+    over_rude = []
     for _ in range(rounds):
         at.append(clients(service.port, WAITING, seconds, polite=True))
         over.append(clients(service.port, 4 * WAITING, seconds, polite=True))
@@ -312,7 +326,8 @@ def overload(service: Running, seconds: int, rounds: int) -> dict[str, Any]:
 
 def clients(port: int, connections: int, seconds: float, *, polite: bool) -> dict[str, Any]:
     """Clients on one event loop, each on a connection of its own; times of what was admitted."""
-    times, counts = list[float](), Counter[str]()
+    times = list[float]()
+    counts = Counter[str]()
     ends = time.perf_counter() + seconds
 
     async def client() -> None:
@@ -361,7 +376,8 @@ COSTS = {
 
 def profile(rounds: int) -> dict[str, Any]:
     """Shares of what the application does for 32 requests at a time, by cProfile, without what uvicorn does."""
-    profiler, sent = cProfile.Profile(), list[int]()
+    profiler = cProfile.Profile()
+    sent = list[int]()
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope = {"type": "http", "path": "/v1/decide", "method": "POST", "headers": headers}
 
@@ -385,7 +401,8 @@ def profile(rounds: int) -> dict[str, Any]:
         asyncio.run(all_of_them(Service(VersionStore(folder / "camdf.toml", state), outcomes)))
         outcomes.close()
     assert set(sent) == {200}
-    took, total = {entry.code: entry.totaltime for entry in profiler.getstats()}, pstats.Stats(profiler).total_tt  # type: ignore[attr-defined]
+    took = {entry.code: entry.totaltime for entry in profiler.getstats()}
+    total = pstats.Stats(profiler).total_tt  # type: ignore[attr-defined]
     found = {name: took[function.__code__] / total for name, function in COSTS.items()}
     return dict(sorted(found.items(), key=lambda pair: -pair[1])) | {"all else": 1 - sum(found.values())}
 
@@ -448,7 +465,8 @@ def soak(seconds: int) -> dict[str, Any]:
 def figures(stored: dict[str, Any]) -> str:
     """What is stored, as the table of docs/service.md."""
     load, crowds, swaps, soak = (stored[name] for name in ("load", "tenants", "swaps", "soak"))
-    first, last = soak["looks"][0], soak["looks"][-1]
+    first = soak["looks"][0]
+    last = soak["looks"][-1]
     sizes = f"{first['mb']:.0f} to {last['mb']:.0f} MB, {first['descriptors']} to {last['descriptors']} open files"
     one_by_one = (
         "one by one: a request over a bare endpoint that decides; over the bare endpoint's time plus the decision's; "
@@ -515,8 +533,10 @@ def figures(stored: dict[str, Any]) -> str:
 
 def copies(stored: dict[str, Any]) -> str:
     """How many copies what load takes, as the table of docs/production.md."""
-    load, looks = stored["load"], stored["soak"]["looks"]
-    rate, megabytes = load["32 connections: requests a second"], max(look["mb"] for look in looks)
+    load = stored["load"]
+    looks = stored["soak"]["looks"]
+    rate = load["32 connections: requests a second"]
+    megabytes = max(look["mb"] for look in looks)
     rows = ["| decisions a second | copies, and cores | memory of all |", "| --- | --- | --- |"]
     for wanted in (100, 1_000, 10_000, 100_000, 1_000_000):
         count = max(2, math.ceil(wanted / (rate * BUSY)))
@@ -526,7 +546,8 @@ def copies(stored: dict[str, Any]) -> str:
 
 def show(page: Path, table: str, name: str = "figures") -> None:
     """Write a table into a page."""
-    shown, place = f"<!-- {name} -->\n{table}\n<!-- end of {name} -->", re.compile(FIGURES.format(name), flags=re.S)
+    shown = f"<!-- {name} -->\n{table}\n<!-- end of {name} -->"
+    place = re.compile(FIGURES.format(name), flags=re.S)
     page.write_text(place.sub(lambda _: shown, page.read_text("utf-8")), encoding="utf-8")
 
 
@@ -541,7 +562,8 @@ def missed(stored: dict[str, Any]) -> list[str]:
     if found["failed"] or found["mixed"] or found["swaps"] < 1000:
         problems.append(f"swaps: {found}")
     if "soak" in stored:
-        first, last = stored["soak"]["looks"][0], stored["soak"]["looks"][-1]
+        first = stored["soak"]["looks"][0]
+        last = stored["soak"]["looks"][-1]
         problems += [
             f"soak: {name} grew from {first[name]} to {last[name]}"
             for name in first

@@ -33,7 +33,8 @@ HOUR = 3600 * 10**9
 BEGIN = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp()) * 10**9
 ARRIVALS = (*range(12), 7, *range(12, 24))
 TOOLS = tuple(f"tool_{number:02d}" for number in range(12))
-LATE, WRONG_CLOCK = 0.01, 0.001
+LATE = 0.01
+WRONG_CLOCK = 0.001
 
 
 def run(number: int, start: int, required: list[str]) -> list[Span]:
@@ -55,13 +56,15 @@ def run(number: int, start: int, required: list[str]) -> list[Span]:
 
 def arriving(spans: int) -> tuple[list[list[Span]], Counter[str]]:
     """About so many spans by the hour of their arrival, and what was done to them."""
-    rng, counts = Random(1), Counter[str]()
+    rng = Random(1)
+    counts = Counter[str]()
     hours: list[list[Span]] = [[] for _ in range(24)]
     while counts["spans"] < spans:
         hour = rng.randrange(24)
         of_run = run(counts["runs"], BEGIN + hour * HOUR + rng.randrange(HOUR), rng.sample(TOOLS, rng.randint(1, 3)))
         for span in of_run:
-            ahead, late = rng.random() < WRONG_CLOCK, rng.random() < LATE
+            ahead = rng.random() < WRONG_CLOCK
+            late = rng.random() < LATE
             moved = replace(span, start=(span.start or 0) + 48 * HOUR) if ahead else span
             hours[min(23, hour + rng.randint(1, 6)) if late else hour].append(moved)
             counts.update(ahead=ahead, late=late)
@@ -80,7 +83,9 @@ def mined(hours: list[list[Span]], folder: Path) -> Iterator[MinedDay]:
 def measure(spans: int) -> dict[str, Any]:
     """The counts of such a day, and whether it is the day of one batch."""
     hours, counts = arriving(spans)
-    took, days, before = [], [], time.process_time()
+    took = []
+    days = []
+    before = time.process_time()
     with tempfile.TemporaryDirectory(prefix="camdf-day-") as scratch:
         for day in mined(hours, Path(scratch)):
             took.append(time.process_time() - before)

@@ -31,8 +31,14 @@ LOOKS = 10
 """How often in a whole run threads and memory are looked at; twice in a sample, which must be long enough that what a
 gate keeps (scores of 25,000 of these turns, 10,000 conversations) is full at the first look."""
 
-MEGABYTES, THREADS, DESCRIPTORS = 32.0, 4, 4
-"""By how much memory, threads and open files may differ between the first look and the last."""
+MEGABYTES = 32.0
+"""By how much memory may differ between the first look and the last."""
+
+THREADS = 4
+"""By how many threads."""
+
+DESCRIPTORS = 4
+"""By how many open files."""
 
 LOCK = threading.Lock()
 TOOLS = [Tool(f"tool_{i}", f"does the thing number {i}") for i in range(8)]
@@ -66,7 +72,9 @@ def look(conversations: int) -> dict[str, Any]:
 
 def wrong(gate: Gate, number: int) -> int:
     """How many answers of a conversation are not as they should be."""
-    first, second, name = number % 8, (number + 3) % 8, f"conversation {number}"
+    first = number % 8
+    second = (number + 3) % 8
+    name = f"conversation {number}"
     bad = int(gate.decide(f"in {number} please do {first}", TOOLS, conversation=name).kept != (f"tool_{first}",))
     if number % 4 == 0:
         kept = gate.decide(f"in {number} then do {second}", TOOLS, conversation=name).kept
@@ -84,10 +92,12 @@ def wrong_in_a_fork(gate: Gate, number: int) -> int:
 
 def soak(conversations: int) -> dict[str, Any]:
     """Rows of looks, and how many answers were wrong or never reported."""
-    received, decided = [0], 0
+    received = [0]
+    decided = 0
     gate = gate_of(received)
     looks: list[dict[str, Any]] = []
-    bad, looked_at = 0, LOOKS if conversations == WHOLE else 2
+    bad = 0
+    looked_at = LOOKS if conversations == WHOLE else 2
     for number in range(conversations):
         if number % 10_000 == 5_000:
             bad += wrong_in_a_fork(gate, number)
@@ -105,7 +115,8 @@ def soak(conversations: int) -> dict[str, Any]:
 
 def missed(found: dict[str, Any]) -> list[str]:
     """What is not as it should be."""
-    first, last = found["looks"][0], found["looks"][-1]
+    first = found["looks"][0]
+    last = found["looks"][-1]
     limits = {"mb": MEGABYTES, "threads": THREADS, "descriptors": DESCRIPTORS}
     grown = [name for name, limit in limits.items() if last[name] - first[name] > limit]
     lines = [f"{name} grew from {first[name]:.4g} to {last[name]:.4g}" for name in grown]

@@ -110,7 +110,8 @@ METER = Meter()
 
 
 def timed(action: Callable[[], Any]) -> tuple[dict[str, float], Any]:
-    begun, used = time.perf_counter(), METER.look()
+    begun = time.perf_counter()
+    used = METER.look()
     result = action()
     return {
         "seconds": round(time.perf_counter() - begun, 2),
@@ -174,7 +175,8 @@ def spans_of(folder: Path | None, millions: float, scratch: Path) -> list[str]:
 
 
 def overhead(options: argparse.Namespace) -> dict[str, Any]:
-    session, rounds = cluster(), []
+    session = cluster()
+    rounds = []
     with tempfile.TemporaryDirectory(prefix="camdf-spark-") as scratch:
         output = Path(scratch) / "tasks.parquet"
         files = spans_of(options.folder, options.millions[0], Path(scratch))
@@ -206,7 +208,8 @@ def overhead(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def growth(options: argparse.Namespace) -> dict[str, Any]:
-    session, sizes = cluster(), []
+    session = cluster()
+    sizes = []
     with tempfile.TemporaryDirectory(prefix="camdf-spark-") as scratch:
         output = Path(scratch) / "tasks.parquet"
         every = spans_of(options.folder, max(options.millions), Path(scratch))
@@ -235,9 +238,12 @@ def grown(sizes: list[dict[str, Any]]) -> dict[str, Any]:
 
 def skew(options: argparse.Namespace) -> dict[str, Any]:
     """A million spans of one conversation, and of one trace, among a million others: the same tasks as one machine."""
-    session, polars = cluster(), import_module("polars")
-    parquet, generator = import_module("pyarrow.parquet"), import_module("mining")
-    rng, rows = np.random.default_rng(3), []
+    session = cluster()
+    polars = import_module("polars")
+    parquet = import_module("pyarrow.parquet")
+    generator = import_module("mining")
+    rng = np.random.default_rng(3)
+    rows = []
     with tempfile.TemporaryDirectory(prefix="camdf-spark-") as scratch:
         others = spans_of(options.folder, 1.0, Path(scratch))
         for one in ("conversation", "trace_id"):

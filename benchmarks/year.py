@@ -60,8 +60,11 @@ LEARN = LearnSettings(tasks=300, fewest=100, patience=1000)
 SHIFT = (60, 150)
 """Between these days the traffic goes from one half of the requests to the other."""
 
-RENAMED, DEARER = 200, 280
-"""From these days on three tools have successors of other names, and every third tool costs three times as much."""
+RENAMED = 200
+"""From this day on three tools have successors of other names."""
+
+DEARER = 280
+"""From this day on every third tool costs three times as much."""
 
 BROKEN = (240, 254)
 """Between these days a client reports only the first call of a run."""
@@ -78,13 +81,11 @@ SAMPLE = 25
 NOISE = 1e-6
 """By how much a payoff may differ from the stored one."""
 
-NEVER, BLIND, EXPLORED, LOOP, BEST = (
-    "never refitted",
-    "refitted blindly on its own runs",
-    "refitted blindly on explored runs",
-    "camdf learn",
-    "oracle: fitted on the day itself",
-)
+NEVER = "never refitted"
+BLIND = "refitted blindly on its own runs"
+EXPLORED = "refitted blindly on explored runs"
+LOOP = "camdf learn"
+BEST = "oracle: fitted on the day itself"
 WAYS = {NEVER: GRAY, BLIND: VERMILLION, EXPLORED: ORANGE, LOOP: BLUE, BEST: GREEN}
 
 
@@ -149,14 +150,16 @@ class Paid:
     """What each request pays under a policy, known until the policy or the day's tools and prices change."""
 
     def __init__(self, year: Year) -> None:
-        self.year, self._known = year, dict[str, Any]()
+        self.year = year
+        self._known = dict[str, Any]()
 
     def on(self, day: int, policy: Policy, explore: float) -> float:
         """The mean payoff of a day's traffic, of which a share sees every tool."""
         now = {"policy": policy, "world": (day >= RENAMED, day >= DEARER)}
         if now != {name: self._known.get(name) for name in now}:
             tasks = self.year.on(day)
-            usual, every = (policy.decide(tasks.rankings, PAYOFF).acquired, tasks.rankings.listed)
+            usual = policy.decide(tasks.rankings, PAYOFF).acquired
+            every = tasks.rankings.listed
             self._known = {**now, "usual": PAYOFF.of(tasks, usual), "every": PAYOFF.of(tasks, every)}
         each = (1 - explore) * self._known["usual"] + explore * self._known["every"]
         return float(self.year.shares(day) @ each)
@@ -171,7 +174,8 @@ class Draws:
     """The runs of one simulated year: the same for everyone who learns."""
 
     def __init__(self, year: Year, seed: int) -> None:
-        self.year, self.seed = year, seed
+        self.year = year
+        self.seed = seed
 
     @cached_property
     def first(self) -> Policy:
@@ -202,7 +206,8 @@ def oracle(draws: Draws) -> Iterator[Policy]:
 
 def blindly(draws: Draws, *, explored: bool) -> Iterator[Policy]:
     """Fitted anew every so often on the newest runs that succeeded, of those that explored or of all, and served."""
-    policy, newest = draws.first, list[tuple[int, int]]()
+    policy = draws.first
+    newest = list[tuple[int, int]]()
     for day in range(DAYS):
         yield policy
         rows, explores = draws.runs(day)
@@ -224,7 +229,10 @@ def learned(draws: Draws, said: list[dict[str, Any]]) -> Iterator[Policy]:
         save_policy(draws.first, path)
         configuration = parsed(CONFIGURATION, "camdf.toml")
         (Path(folder) / "policy.json.learned").mkdir()
-        seat, policy, serves, known = PolicyContest(path, configuration, [("", "")]), draws.first, "", list[Lesson]()
+        seat = PolicyContest(path, configuration, [("", "")])
+        policy = draws.first
+        serves = ""
+        known = list[Lesson]()
         for day in range(DAYS):
             yield policy
             rows, explores = draws.runs(day)
@@ -235,13 +243,15 @@ def learned(draws: Draws, said: list[dict[str, Any]]) -> Iterator[Policy]:
             if "Promoted" in words or "Refused" in words:
                 said.append({"seed": draws.seed, "day": day, "words": words.partition(" Challenger ")[0]})
             if seat.state.champion != serves:
-                serves, policy = seat.state.champion, load(path)
+                serves = seat.state.champion
+                policy = load(path)
 
 
 def _lesson(year: Year, day: int, row: int, number: int) -> Lesson:
     """A run that saw every tool, as the service keeps it."""
     tasks = year.on(day)
-    rankings, required = tasks.rankings, _required(tasks, row)
+    rankings = tasks.rankings
+    required = _required(tasks, row)
     length = int(rankings.lengths[row])
     scores, costs = (each[row, :length].tolist() for each in (rankings.scores, rankings.costs))
     called = required[:1] if BROKEN[0] <= day < BROKEN[1] else required
@@ -260,7 +270,8 @@ def paid_by_day(draws: Draws, way: str, said: list[dict[str, Any]], days: int = 
         BEST: (lambda: oracle(draws), 0.0),
     }
     policies, explore = ways[way]
-    paid, by_day = Paid(draws.year), list[float]()
+    paid = Paid(draws.year)
+    by_day = list[float]()
     with closing(policies()) as each:  # type: ignore[type-var]
         for day, policy in zip(range(days), each, strict=False):
             by_day.append(round(paid.on(day, policy, explore), 6))
@@ -269,7 +280,8 @@ def paid_by_day(draws: Draws, way: str, said: list[dict[str, Any]], days: int = 
 
 def measured(seed: int) -> dict[str, Any]:
     """One year."""
-    draws, said = Draws(Year(), seed), list[dict[str, Any]]()
+    draws = Draws(Year(), seed)
+    said = list[dict[str, Any]]()
     paid = {}
     for way in WAYS:
         paid[way] = paid_by_day(draws, way, said)
@@ -325,9 +337,12 @@ def draw(found: dict[str, Any]) -> Picture:
 def sampled(found: dict[str, Any], seed: int) -> list[str]:
     """Where the first weeks of one year, measured again, are not what is stored."""
     year = found["years"][(seed + 1) % len(found["years"])]
-    draws, said, differ = Draws(Year(), year["seed"]), list[dict[str, Any]](), []
+    draws = Draws(Year(), year["seed"])
+    said = list[dict[str, Any]]()
+    differ = []
     for way in (NEVER, LOOP):
-        now, before = paid_by_day(draws, way, said, SAMPLE), year["paid"][way][:SAMPLE]
+        now = paid_by_day(draws, way, said, SAMPLE)
+        before = year["paid"][way][:SAMPLE]
         differ += [
             f"{way}, day {day}: stored {then}, now {again}"
             for day, (then, again) in enumerate(zip(before, now, strict=True))

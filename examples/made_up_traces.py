@@ -53,7 +53,8 @@ TOOLS = {
     "search_web": "Search the web.",
     "get_weather": "Weather forecast for a city.",
 }
-ADDED, REMOVED = ("track_parcel", "create_invoice", "draw_chart"), ("send_fax",)
+ADDED = ("track_parcel", "create_invoice", "draw_chart")
+REMOVED = ("send_fax",)
 """The tools that are added half-way, and those that are removed."""
 
 REQUESTS = {
@@ -191,7 +192,8 @@ def _run(
         name for name in offered if name not in needed and rng.random() < 0.005
     ]
     lacks = not set(needed) <= set(offered)
-    spans, now = [], start + SECOND
+    spans = []
+    now = start + SECOND
     for call, name in enumerate(calls):
         tries = 2 if rng.random() < 0.06 else 1
         for attempt in range(tries):
