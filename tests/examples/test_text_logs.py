@@ -277,5 +277,13 @@ def test_prices_need_definitions(tmp_path: Path, capsys: pytest.CaptureFixture[s
     fit = ["fit", str(tmp_path / "logged.jsonl"), "-o", str(tmp_path / "p.json"), "--task-worth", "0.5", "--prices"]
     assert main(fit) == 2
     assert "--prices needs the definitions that it prices" in capsys.readouterr().err
-    assert main([*fit, "--tools", str(LOGS / "tools.json")]) == 2
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_tools_are_priced_wherever_the_fit_runs(
+    engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    datasets.write_jsonl(datasets.sample(), tmp_path / "logged.jsonl")
+    fit = ["fit", str(tmp_path / "logged.jsonl"), "-o", str(tmp_path / "p.json"), "--task-worth", "0.5", "--prices"]
+    assert main([*fit, "--tools", str(LOGS / "tools.json"), "--engine", engine]) == 2
     assert "lacks 7 of the tools that are to be priced" in capsys.readouterr().err

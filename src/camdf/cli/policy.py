@@ -331,11 +331,8 @@ def _check_replaceable(path: Path) -> None:
 
 
 def _tasks_to_fit(options: argparse.Namespace) -> TasksToFit:
-    """Tasks that are read here, or a sample that Spark draws of mined ones."""
-    if options.engine == "spark":
-        sampled = _sampled_on_spark(options)
-        return sampled or _whole_tasks_to_fit(options)
-    tasks = _whole_tasks_to_fit(options)
+    """Tasks that are read here, or a sample that Spark draws of mined ones; in dollars where prices are named."""
+    tasks = _sampled_on_spark(options) or _whole_tasks_to_fit(options)
     return tasks._replace(logged=in_dollars(options, tasks.logged))
 
 
@@ -345,8 +342,8 @@ def _whole_tasks_to_fit(options: argparse.Namespace) -> TasksToFit:
 
 
 def _sampled_on_spark(options: argparse.Namespace) -> TasksToFit | None:
-    """A sample of mined tasks; None for files that are read whole."""
-    if not is_mined(options.data):
+    """A sample of mined tasks; None where Spark is not asked for, and for files that are read whole."""
+    if options.engine != "spark" or not is_mined(options.data):
         return None
     sample = mined_tasks().sampled_on_spark(options.data, explored_only=options.explored_only, seed=options.seed)
     if sample is None:
