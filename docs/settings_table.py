@@ -10,20 +10,31 @@ import inspect
 import json
 import re
 import textwrap
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
-from itertools import pairwise
+from inspect import signature
+from itertools import pairwise, starmap
 from pathlib import Path
 from typing import Any
 
 from camdf._settings import checks_of
+from camdf.core import features
+from camdf.core.payoff import Payoff
+from camdf.examples.asking import Wanted
 from camdf.gate import Guards, Limits, Records, Rollout
+from camdf.gate.target import Target
+from camdf.gate.worth import Conversation
+from camdf.policies.registry import LIBRARY
+from camdf.prices import Prices
+from camdf.runtime.breaker import Breaker
+from camdf.scorers import BM25, Fusion, Necessity
 from camdf.service import config
 
 TABLES: dict[str, dict[str, type[Any]]] = {
     "settings": {kind.__name__: kind for kind in (Guards, Limits, Rollout, Records)},
+    "worth": {kind.__name__: kind for kind in (Payoff, Target, Prices, Conversation, Wanted, Necessity)},
     "keys": {
         "[gate]": config.GateSettings,
-        "[gate.prices]": config.PriceSettings,
         "[gate.scorer]": config.ScorerSettings,
         "[server]": config.ServerSettings,
         "[limits]": config.LimitSettings,
@@ -33,7 +44,13 @@ TABLES: dict[str, dict[str, type[Any]]] = {
 """The classes whose fields stand between two marks, by what the page calls them."""
 
 SHORT = {
+    r"^(.*), or a file, a function or a Flag to read it from": r"\1, or a source of it",
     r"^a share from 0 to 1": "0 to 1",
+    r"^names of camdf.core.features.COLUMNS.*": "columns, in their order",
+    r"^a whole number, 0 to 9007199254740992": "integer ≥ 0",
+    r"^a finite number from -1e\+100 to 1e\+100": "number",
+    r"^a list of at most 16384 numbers from 0 to 1": "numbers, each 0 to 1",
+    r"^a list of at most 16384 ": "",
     r"^a whole number, (\d+) (?:or more|to 1000000000)": r"integer ≥ \1",
     r"^a whole number": "integer",
     r"^a number of seconds above 0, at most 3600": "seconds > 0",
@@ -65,11 +82,12 @@ def takes(kind: Any, name: str) -> str:
     """What a field must be, in the words of its check."""
     try:
         checks_of(kind)[name](Nothing())
-    except KeyError:
-        return {"share": "0 to 1, or a source of it", "off": "true or false, or a source of it"}[name]
     except ValueError as error:
-        must = str(error).removesuffix(", or None")
-        return next((re.sub(check, words, must) for check, words in SHORT.items() if re.search(check, must)), must)
+        must = str(error).partition(" must be ")[2] or str(error)
+        must = must.removesuffix(", or None")
+        for long, words in SHORT.items():
+            must = re.sub(long, words, must)
+        return must
     raise AssertionError(f"{kind.__name__}.{name} takes anything")
 
 
@@ -81,6 +99,8 @@ def table(title: str, kind: type[Any]) -> str:
     for field in fields(kind):
         if field.init and field.name in said:
             value = field.default
+            if value is MISSING and field.default_factory is not MISSING:
+                value = field.default_factory()
             default = ""
             if value is not MISSING and not (in_file and value is None):
                 default = f"`{written_value(value, in_file)}`"
@@ -89,18 +109,41 @@ def table(title: str, kind: type[Any]) -> str:
     return "\n".join(rows)
 
 
+def constructors(what: str, kinds: Sequence[type[Any]]) -> str:
+    """The settings that the constructors of some classes keep, as a table; what they do is said by the classes."""
+    rows = [f"| {what} | setting | must be | default |", "| --- | --- | --- | --- |"]
+    for kind in kinds:
+        for name, setting in signature(kind).parameters.items():
+            if name in checks_of(kind):
+                default = "" if setting.default is setting.empty else written_default(setting.default)
+                rows.append(f"| `{kind.__name__}` | `{name}` | {takes(kind, name)} | {default} |")
+    return "\n".join(rows)
+
+
+def written_default(value: Any) -> str:
+    """The default of a policy's setting; of the feature map's columns, by the name of their list."""
+    for name in ("FULL", "LITE", "AGGREGATES", "COST_FREE"):
+        if value is getattr(features, name):
+            return f"`{name}`"
+    return f"`{value!r}`"
+
+
 def written_value(value: Any, in_file: bool) -> str:
     """A default, as Python or as TOML has it."""
-    return json.dumps(value) if in_file else repr(value)
+    if in_file:
+        return json.dumps(value)
+    return getattr(value, "__name__", repr(value))
 
 
 def written(page: str) -> str:
     """The page with its tables as the code has them now."""
-    for mark, kinds in TABLES.items():
+    tables = {mark: "\n\n".join(starmap(table, kinds.items())) for mark, kinds in TABLES.items()}
+    tables["policies"] = constructors("policy", LIBRARY)
+    tables["others"] = constructors("class", (Fusion, BM25, Breaker))
+    for mark, rows in tables.items():
         before, begin, rest = page.partition(f"<!-- {mark} -->\n")
         _, end, after = rest.partition(f"<!-- end of {mark} -->")
-        tables = "\n\n".join(table(title, kind) for title, kind in kinds.items())
-        page = f"{before}{begin}\n{tables}\n\n{end}{after}"
+        page = f"{before}{begin}\n{rows}\n\n{end}{after}"
     return page
 
 

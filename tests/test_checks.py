@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from camdf.checks import CHECKS, check_policy
 from camdf.core.features import COST_AUGMENTED, COST_FREE, SCORE_AGGREGATES
 from camdf.core.stopping import prefix_oracle
 from camdf.errors import BrokenPromiseError
-from camdf.policies.fields import whole
+from camdf.models.stored import Written, count
 from camdf.policies.registry import LIBRARY
 
 VARIANTS: dict[str, Callable[[], camdf.Policy]] = {
@@ -130,7 +130,7 @@ class _FailsObscurely(_NeverForgets):
 
 class _SavesTheWrongNumber(_NeverForgets):
     kind = "saves-the-wrong-number"
-    fields = {"k_": type(whole)(whole.read, lambda k: k + 1)}
+    k_: Annotated[int, count, Written(lambda k: k + 1)]
 
 
 class _HoldsAFunction(_Cut):

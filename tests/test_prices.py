@@ -174,7 +174,7 @@ def test_a_gate_takes_the_prices_as_they_are() -> None:
         ({"uncached": float("inf")}, ["'uncached'", "inf"]),
         ({"cached": 4.0}, ["'cached'", "at most 'uncached'"]),
         ({"misuse": -1.0}, ["'misuse'", "0 or more"]),
-        ({"failure_rate": 1.5}, ["'failure_rate'", "at most 1"]),
+        ({"failure_rate": 1.5}, ["'failure_rate'", "0 to 1"]),
         ({"dollars_per_second": float("nan")}, ["'dollars_per_second'", "nan"]),
         ({"privacy": {"mail": -1.0}}, ["mail", "0 or more"]),
     ],
@@ -187,7 +187,7 @@ def test_a_wrong_price_is_refused_by_name(wrong: dict[str, Any], words: list[str
 
 @pytest.mark.parametrize("wrong", [(1, 1.0, 2), (-1, 1.0, 0), (1, -1.0, 0), (1, float("nan"), 0)])
 def test_impossible_statistics_are_refused(wrong: tuple[int, float, int]) -> None:
-    with pytest.raises(ValueError, match="failures <= calls"):
+    with pytest.raises(ValueError, match="of ToolStatistics must be"):
         ToolStatistics(*wrong)
 
 

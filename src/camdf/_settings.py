@@ -9,9 +9,9 @@ A check takes what was given and returns what is kept, or raises a ValueError th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from inspect import get_annotations
 from math import inf, isfinite
 from numbers import Real
 from typing import Any, TypeAlias, get_type_hints
@@ -19,6 +19,12 @@ from typing import Any, TypeAlias, get_type_hints
 from camdf.errors import UsageError
 
 Check: TypeAlias = Callable[[Any], Any]
+
+LEFT_OUT = "left out of a file where it is the default"
+"""Beside the check of what a policy's file holds (`camdf.models.stored`): without it, a file means the default."""
+
+LARGEST_NAMED = 1e6
+"""A bound from here on is there for arithmetic, and is not worth a word to whoever is far below it."""
 
 
 class Settings:
@@ -30,12 +36,23 @@ class Settings:
             object.__setattr__(self, name, checked_setting(kind.__name__, name, getattr(self, name), check))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
+def metadata_of(kind: Any) -> dict[str, tuple[Any, ...]]:
+    """What the annotations of a class and of those it inherits from say, by attribute: the check first."""
+    metadata: dict[str, tuple[Any, ...]] = {}
+    for ancestor in reversed(kind.__mro__):
+        hints = get_annotations(ancestor)
+        annotated = {name: hint for name, hint in hints.items() if "Annotated[" in str(hint)}
+        # Only these: others may name what is imported for type checkers alone.
+        holder = type(ancestor.__name__, (), {"__annotations__": annotated, "__module__": ancestor.__module__})
+        resolved = get_type_hints(holder, include_extras=True)
+        metadata |= {name: getattr(resolved.get(name), "__metadata__", ()) for name in hints}
+    return {name: said for name, said in metadata.items() if said}
+
+
 def checks_of(kind: Any) -> dict[str, Check]:
-    """The checks of a class, by field."""
-    hints = get_type_hints(kind, include_extras=True)
-    annotated = {field.name: getattr(hints[field.name], "__metadata__", ()) for field in fields(kind)}
-    return {name: metadata[0] for name, metadata in annotated.items() if metadata}
+    """The checks of a class, by attribute."""
+    return {name: said[0] for name, said in metadata_of(kind).items()}
 
 
 def checked_setting(owner: str, name: str, value: Any, check: Check) -> Any:
@@ -47,8 +64,31 @@ def checked_setting(owner: str, name: str, value: Any, check: Check) -> Any:
     """
     try:
         return check(value)
+    except UsageError:
+        raise  # which says it whole
     except ValueError as error:
         raise UsageError(f"The {name!r} of {owner} must be {error}. Got {value!r} instead.") from None
+
+
+def keep(owner: Any, **given: Any) -> None:
+    """Keep the arguments of a constructor as attributes, each checked as annotated there."""
+    kind = type(owner)
+    checks = checks_of(kind)
+    for name, value in given.items():
+        setattr(owner, name, checked_setting(kind.__name__, name, value, checks[name]))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, of Python's or of numpy's, so that it can be compared with its bounds."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a value is a finite number that a float can be."""
+    try:
+        return is_number(value) and isfinite(value)
+    except OverflowError:  # of a whole number with more than 308 digits
+        return False
 
 
 def check_that(what: str, holds: Callable[[Any], bool]) -> Check:
@@ -69,33 +109,37 @@ def instance_of(kind: type[Any]) -> Check:
 
 def or_none(check: Check, means: str = "") -> Check:
     """The same, where None is allowed, with what that means."""
-    none = f"None for {means}" if means else "None"
+    meaning = f" for {means}" if means else ""
 
     def checks(value: Any) -> Any:
         if value is None:
             return None
         try:
             return check(value)
+        except UsageError:
+            raise
         except ValueError as error:
-            raise ValueError(f"{error}, or {none}") from None
+            raise ValueError(f"{error}, or None{meaning}") from None
 
     return checks
 
 
-def number(least: float = -inf, most: float = inf, *, above: float | None = None, unit: str = "") -> Check:
-    """A finite number within bounds; `above` is one that it must exceed."""
+def number(least: float = -inf, most: float = inf, *, above: float = -inf, below: float = inf, unit: str = "") -> Check:
+    """A finite number within bounds; it must exceed `above` and stay below `below`."""
     what = "a number"
     if unit:
         what += f" of {unit}"
-    if above is not None:
+    if above > -inf:
         what += f" above {above:g}"
+    if below < inf:
+        what += f" and below {below:g}"
     if least > -inf:
         what += f", {least:g} or more"
-    if most < 1e6:
+    if most < LARGEST_NAMED:
         what += f", at most {most:g}"
 
     def holds(value: Any) -> bool:
-        return _is_number(value) and isfinite(value) and least <= value <= most and (above is None or value > above)
+        return is_finite(value) and least <= value <= most and above < value < below
 
     return check_that(what, holds)
 
@@ -105,7 +149,7 @@ def whole_number(least: int, most: int | None = None) -> Check:
     what = f"{least} or more" if most is None else f"{least} to {most}"
 
     def holds(value: Any) -> bool:
-        return isinstance(value, int) and _is_number(value) and least <= value and (most is None or value <= most)
+        return isinstance(value, int) and is_number(value) and least <= value and (most is None or value <= most)
 
     return check_that(f"a whole number, {what}", holds)
 
@@ -125,25 +169,38 @@ def names(value: Any) -> frozenset[str]:
     return frozenset(listed)
 
 
+def series(check: Check, what: str, count: int | None = None) -> Check:
+    """A list whose items a check accepts, of `count` items where that is given."""
+
+    def holds(value: Any) -> bool:
+        if not isinstance(value, Sequence) or isinstance(value, str) or count not in (None, len(value)):
+            return False
+        return all(is_accepted(check, item) for item in value)
+
+    return check_that(what, holds)
+
+
 def by_name(check: Check, what: str) -> Check:
     """A table from names to values that a check accepts."""
 
     def holds(value: Any) -> bool:
         if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
             return False
-        try:
-            return all(check(item) is not None for item in value.values())
-        except ValueError:
-            return False
+        return all(is_accepted(check, item) for item in value.values())
 
     return check_that(f"a table from names to {what}", holds)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)  # numpy's too
+def is_accepted(check: Check, value: Any) -> bool:
+    """Whether a value is what a check asks for."""
+    try:
+        check(value)
+    except ValueError:
+        return False
+    return True
 
 
-share = check_that("a share from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
+share = check_that("a share from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1)
 truth = check_that("true or false", lambda value: isinstance(value, bool))
 string = check_that("a string", lambda value: isinstance(value, str))
 function = check_that("a function", callable)

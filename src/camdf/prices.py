@@ -15,17 +15,30 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isfinite
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from camdf._settings import Settings, check_that, checked_setting, function, number
+from camdf._settings import (
+    Settings,
+    by_name,
+    check_that,
+    checked_setting,
+    function,
+    instance_of,
+    number,
+    share,
+    truth,
+    whole_number,
+)
 from camdf.core.payoff import Payoff, ValueFunction
-from camdf.errors import DataError, UsageError
+from camdf.errors import DataError
 from camdf.tools import Tool
 
 CHARACTERS_PER_TOKEN = 4.0
+LARGEST = 1e12
+"""No price and no rate is larger, so that no cost is infinite."""
+
 COUNTS_KEPT = 16_384
 """How many definitions keep their token count, so that only a new or changed one is counted."""
 
@@ -40,18 +53,16 @@ def estimated_tokens(text: str) -> int:
 
 
 @dataclass(frozen=True)
-class ToolStatistics:
+class ToolStatistics(Settings):
     """What traces say of one tool: how often it was called, the seconds of all calls together, how many failed."""
 
-    calls: int
-    seconds: float
-    failures: int
+    calls: Annotated[int, whole_number(0)]
+    seconds: Annotated[float, number(0)]
+    failures: Annotated[int, whole_number(0)]
 
     def __post_init__(self) -> None:
-        if not (0 <= self.failures <= self.calls and isfinite(self.seconds) and self.seconds >= 0):
-            raise UsageError(
-                f"ToolStatistics must have 0 <= failures <= calls and finite seconds, not negative. Got {self!r}."
-            )
+        super().__post_init__()
+        checked_setting("ToolStatistics", "failures", self.failures, whole_number(0, self.calls))
 
 
 @dataclass(frozen=True)
@@ -83,27 +94,55 @@ class Prices(Settings):
     give them prices. `tokens` may be any tokenizer, text to count; the default is `estimated_tokens`.
     """
 
-    uncached: Annotated[float, number(above=0)] = 3.00
-    cached: Annotated[float, number(0)] = 0.30
-    turns: Annotated[float, number(1)] = 4.0
-    cache: bool = True
-    misuse: Annotated[float, number(0)] = 0.1
-    seconds: Annotated[float, number(0)] = 1.0
-    dollars_per_second: Annotated[float, number(0)] = 0.0
-    failure_rate: Annotated[float, number(0, 1)] = 0.05
-    dollars_per_failure: Annotated[float, number(0)] = 0.0
-    statistics: Mapping[str, ToolStatistics] = field(default_factory=dict, repr=False)
-    prior_calls: Annotated[float, number(above=0)] = 20.0
-    privacy: Mapping[str, float] = field(default_factory=dict, repr=False)
+    uncached: Annotated[float, number(above=0, most=LARGEST)] = 3.00
+    """Dollars for a million input tokens."""
+
+    cached: Annotated[float, number(0, LARGEST)] = 0.30
+    """Dollars for a million input tokens that the provider has cached; at most `uncached`."""
+
+    turns: Annotated[float, number(1, LARGEST)] = 4.0
+    """Model calls of a task, on average."""
+
+    cache: Annotated[bool, truth] = True
+    """Whether the later calls of a task read the tools from the cache."""
+
+    misuse: Annotated[float, number(0, LARGEST)] = 0.1
+    """Needless calls of an offered tool that no task required, on average."""
+
+    seconds: Annotated[float, number(0, LARGEST)] = 1.0
+    """What a call takes."""
+
+    dollars_per_second: Annotated[float, number(0, LARGEST)] = 0.0
+    """What waiting a second costs."""
+
+    failure_rate: Annotated[float, share] = 0.05
+    """The share of calls that fail."""
+
+    dollars_per_failure: Annotated[float, number(0, LARGEST)] = 0.0
+    """What a call that fails costs."""
+
+    statistics: Annotated[Mapping[str, ToolStatistics], by_name(instance_of(ToolStatistics), "ToolStatistics(...)")] = (
+        field(default_factory=dict, repr=False)
+    )
+    """What traces say of tools, by name."""
+
+    prior_calls: Annotated[float, number(above=0, most=LARGEST)] = 20.0
+    """So many calls of all tools together count beside a tool's own."""
+
+    privacy: Annotated[Mapping[str, float], by_name(number(0, LARGEST), "dollars, 0 or more")] = field(
+        default_factory=dict, repr=False
+    )
+    """Dollars a task for being exposed to a tool, or to a server's tools."""
+
     tokens: Annotated[Callable[[str], int], function] = field(default=estimated_tokens, repr=False)
+    """What counts the tokens of a text."""
+
     _counted: dict[tuple[str, str, bytes], int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         below = check_that(f"at most 'uncached', {self.uncached!r}", lambda cached: cached <= self.uncached)
         checked_setting("Prices", "cached", self.cached, below)
-        for tool, weight in self.privacy.items():
-            checked_setting("Prices", f"privacy[{tool!r}]", weight, number(0))
 
     @classmethod
     def from_statistics(cls, path: str | PathLike[str], **settings: Any) -> Self:

@@ -409,20 +409,18 @@ def test_money_turns_into_pressure_through_the_worth_of_a_task() -> None:
 
 @pytest.mark.parametrize("pressure", [-0.1, np.nan, np.inf, "high", None, [0.1]])
 def test_a_pressure_that_makes_no_sense_is_refused(pressure: Any) -> None:
-    with pytest.raises(ValueError, match=r"'cost_pressure' of Payoff must be finite and not negative. Got .* instead"):
+    with pytest.raises(ValueError, match=r"'cost_pressure' of Payoff must be a number, 0 or more. Got .* instead"):
         Payoff(pressure)
 
 
 @pytest.mark.parametrize("worth", [0.0, -1.0, np.nan, np.inf, "much", None])
 def test_a_task_worth_that_makes_no_sense_is_refused(worth: Any) -> None:
-    with pytest.raises(ValueError, match=r"'task_worth' of Payoff must be finite and positive. Got .* instead"):
+    with pytest.raises(ValueError, match=r"'task_worth' of Payoff must be a number above 0. Got .* instead"):
         Payoff.from_money(worth)
 
 
 def test_an_unknown_value_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(
-        ValueError, match=r"'value' of Payoff must be one of \['exact', 'partial'\] or a function. Got 'x'"
-    ):
+    with pytest.raises(ValueError, match=r"'value' of Payoff must be one of exact, partial, or a function. Got 'x'"):
         Payoff(0.1, "x")
 
 
@@ -452,7 +450,7 @@ def test_a_value_function_of_ones_own_is_used() -> None:
 )
 def test_a_value_function_that_breaks_its_promise_is_refused(value: Any) -> None:
     with pytest.raises(
-        ValueError, match=r"'value' function of Payoff must work elementwise, stay in \[0, 1\] and never"
+        ValueError, match=r"'value' of Payoff must be a function that works elementwise, stays in \[0, 1\] and never"
     ):
         Payoff(0.1, value)
 

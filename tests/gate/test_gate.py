@@ -611,7 +611,7 @@ def test_a_target_that_says_nothing_or_two_things_or_that_no_request_serves_is_r
             Gate.for_target(cold_start(), BM25(), requests=over, tools=TOOLS, **wrong)
     with pytest.raises(UsageError, match=r"needs what tools cost: prices=camdf.Prices"):
         Gate.for_target(cold_start(), BM25(), requests=over, tools=TOOLS, dollars_per_task=0.01)
-    with pytest.raises(UsageError, match=r"'mean_tools' of a target must be a number"):
+    with pytest.raises(UsageError, match=r"'mean_tools' of Target must be a number"):
         Gate.for_target(cold_start(), BM25(), requests=over, tools=TOOLS, mean_tools="three")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"None of these 18 requests could be scored: ConnectionError"):
         Gate.for_target(cold_start(), raising, requests=over, tools=TOOLS, mean_tools=3)

@@ -107,5 +107,5 @@ def test_after_flipped_labels_the_default_pays_more_than_one_that_trusts_them() 
 def test_an_impossible_noise_in_a_file_is_refused(rate: float) -> None:
     policy = ExpectedPayoffBySet().fit(sure_world(30, 0.1), Payoff(0.05))
     policy.label_noise_ = rate
-    with pytest.raises(camdf.ArtifactError, match=r"must lie between 0 and 0\.4"):
+    with pytest.raises(camdf.ArtifactError, match=r"label_noise_: must be a share from 0 to 0\.4"):
         to_json(policy)

@@ -117,7 +117,7 @@ def test_payoffs_without_recourse_compare_and_hash_as_they_did() -> None:
 
 @pytest.mark.parametrize("recourse", [-0.1, 1.1, np.nan, np.inf, "all", None])
 def test_a_recourse_that_makes_no_sense_is_refused(recourse: Any) -> None:
-    with pytest.raises(UsageError, match=r"'recourse' of Payoff must lie from 0 to 1. Got .* instead"):
+    with pytest.raises(UsageError, match=r"'recourse' of Payoff must be a share from 0 to 1. Got .* instead"):
         Payoff(0.1, recourse=recourse)
 
 
@@ -355,8 +355,8 @@ def test_a_policy_without_recourse_is_the_document_that_it_always_was() -> None:
 @pytest.mark.parametrize(
     ("payoff", "says"),
     [
-        ({"cost_pressure": 0.1, "value": "exact", "recourse": 1.5}, "recourse: must lie from 0 to 1"),
-        ({"cost_pressure": 0.1, "value": "exact", "recourse": "0.5"}, "recourse: must be a finite number"),
+        ({"cost_pressure": 0.1, "value": "exact", "recourse": 1.5}, "recourse: must be a share from 0 to 1"),
+        ({"cost_pressure": 0.1, "value": "exact", "recourse": "0.5"}, "recourse: must be a share from 0 to 1"),
         ({"cost_pressure": 0.1, "value": "exact", "resource": 0.5}, "unknown: \\['resource'\\]"),
         ({"cost_pressure": 0.1, "recourse": 0.5}, "missing: \\['value'\\]"),
         (0.5, "must be an object"),

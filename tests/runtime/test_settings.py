@@ -129,7 +129,7 @@ def test_nonsense_is_refused_by_name_where_it_is_given(kind: type[Policy], name:
 
 
 def test_a_refusal_says_what_was_given_and_is_a_value_error_too() -> None:
-    with pytest.raises(ValueError, match=r"The 'threshold' of CAMDF must lie from 0 to 1\. Got 2\.0 instead\."):
+    with pytest.raises(ValueError, match=r"The 'threshold' of CAMDF must be a share from 0 to 1.* Got 2\.0 instead\."):
         camdf.CAMDF(threshold=2.0)
     with pytest.raises(ValueError, match=r"The 'weights' of CAMDF must be one of regret, uniform\. Got 'x' instead\."):
         camdf.CAMDF(weights="x")  # type: ignore[arg-type]
@@ -411,16 +411,16 @@ A_SCORER = [overlap]
 
 ELSEWHERE: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
     "'k' of Fusion": (lambda k: Fusion(A_SCORER, k=k), [-1, NAN, INFINITY, "60", None]),
-    "'weights' of a fusion": (lambda weight: Fusion(A_SCORER, weights=[weight]), [0, -1.0, NAN, INFINITY, "1", None]),
+    "'weights' of Fusion": (lambda weight: Fusion(A_SCORER, weights=[weight]), [0, -1.0, NAN, INFINITY, "1", None]),
     "'k1' of BM25": (lambda k1: BM25(k1=k1), [-1, NAN, INFINITY, "1.5", None]),
     "'b' of BM25": (lambda b: BM25(b=b), [-0.1, 7, NAN, "0.75", None]),
     "'timeout' of Necessity": (lambda x: Necessity("http://h/v1", "m", timeout=x), [-3, 0, NAN, INFINITY, "30", None]),
     "'deadline' of Necessity": (lambda x: Necessity("http://h/v1", "m", deadline=x), [-3, 0, NAN, INFINITY, "9", None]),
     "'retries' of Necessity": (lambda x: Necessity("http://h/v1", "m", retries=x), [-1, 1.5, True, "3", None]),
     "'tokens' of Prices": (lambda tokens: Prices(tokens=tokens), [5, None, "words"]),
-    "'uncached' of Prices": (lambda price: Prices(uncached=price), ["3", None, [3.0]]),
+    "'uncached' of Prices": (lambda price: Prices(uncached=price), ["3", None, [3.0], 10**400]),
     "'turns' of Prices": (lambda turns: Prices(turns=turns), ["4", None]),
-    """privacy['mail']" of Prices""": (lambda weight: Prices(privacy={"mail": weight}), ["0.1", None]),
+    "'privacy' of Prices": (lambda weight: Prices(privacy={"mail": weight}), ["0.1", None]),
     "'budget'": (lambda x: pressure_for_budget(camdf.cold_start(), sample_tasks(1), budget=x), ["x", None, NAN, -1.0]),
     "'tools'": (lambda x: pressure_for_tools(camdf.cold_start(), sample_tasks(1), tools=x), ["x", None, NAN, -1.0]),
     "'min_sufficiency'": (

@@ -320,7 +320,7 @@ def test_a_fusion_weighs_its_scorers_and_refuses_weights_that_make_no_sense() ->
     assert Fusion([one, other], "mean", weights=[3, 1])(TASK, TOOLS) == [0.75, 0.25]
     assert Fusion([one, other], "mean", weights=[2, 2])(TASK, TOOLS) == Fusion([one, other], "mean")(TASK, TOOLS)
     for weights in ([1], [1, 0], [1, -1], [1, float("nan")], [1, float("inf")]):
-        with pytest.raises(UsageError, match="one positive number for each of its 2 scorers"):
+        with pytest.raises(UsageError, match="'weights' of Fusion must be 2 positive numbers, one for each scorer"):
             Fusion([one, other], weights=weights)
 
 

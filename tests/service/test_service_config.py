@@ -16,9 +16,9 @@ from camdf.checks import sample_tasks
 from camdf.errors import UsageError
 from camdf.gate.append import channel_of
 from camdf.policies.training import Training
-from camdf.service.config import PriceSettings, RolloutSettings
+from camdf.prices import Prices
 from camdf.service.config_file import parsed
-from camdf.service.gates import gate_of, prices_of
+from camdf.service.gates import gate_of
 from camdf.service.store import VersionStore
 from running_service import SECONDS, folder_of
 
@@ -117,7 +117,7 @@ def test_a_table_takes_nothing_over_of_what_it_unsets() -> None:
     )
     configuration = parsed(text, "camdf.toml")
     own = configuration.settings("acme", "")
-    assert (own.prices, own.rollout, own.examples) == (None, RolloutSettings(salt="own"), "")
+    assert (own.prices, own.rollout, own.examples) == (None, {"salt": "own"}, "")
     assert (own.cost_pressure, own.task_worth, own.guards.pinned) == (None, 2.0, {"help"})
     chat = configuration.settings("acme", "chat")
     assert (chat.cost_pressure, chat.task_worth, chat.prices) == (0.3, None, None)
@@ -232,9 +232,7 @@ def test_models_of_other_names_take_tools_where_the_configuration_says_so() -> N
 
 def test_prices_that_are_left_out_are_those_of_the_library() -> None:
     settings = parsed(GATE + "[gate.prices]\nuncached = 5.0\nmisuse = 0\n", "camdf.toml").settings("", "")
-    assert settings.prices == PriceSettings(uncached=5.0, misuse=0.0)
-    assert prices_of(settings.prices) == camdf.Prices(uncached=5.0, misuse=0.0)
-    assert PriceSettings().given() == {}
+    assert settings.prices == Prices(uncached=5.0, misuse=0.0)
 
 
 def test_a_share_on_a_route_leaves_the_kill_switch_of_all_in_place() -> None:
@@ -248,7 +246,7 @@ def test_a_share_on_a_route_leaves_the_kill_switch_of_all_in_place() -> None:
         + '[tenants.acme.routes.support.rollout]\nsalt = "second"\n'
     )
     rollout = parsed(text, "camdf.toml").settings("acme", "support").rollout
-    assert rollout == RolloutSettings(share=0.2, off="gate-off", salt="second")
+    assert rollout == {"share": 0.2, "off": "gate-off", "salt": "second"}
 
 
 @pytest.mark.parametrize(

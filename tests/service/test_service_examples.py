@@ -48,7 +48,8 @@ def started(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> ServedV
             monkeypatch.setenv(holder["token_variable"], f"the token of number {number}")
     for place in configuration.places():
         settings = configuration.settings(*place)
-        files = {settings.examples: EXAMPLES, settings.rollout.share: "1.0", settings.rollout.off: "false"}
+        rollout = settings.rollout
+        files = {settings.examples: EXAMPLES, rollout.get("share"): "1.0", rollout.get("off"): "false"}
         if settings.policy.endswith(".json"):
             files[settings.policy] = (folder / "policy.json").read_text("utf-8")
         for name, content in files.items():

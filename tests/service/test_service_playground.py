@@ -14,7 +14,7 @@ import pytest
 
 import camdf
 from camdf.gate import Limits
-from camdf.service.config import GateSettings, RolloutSettings
+from camdf.service.config import GateSettings
 from camdf.service.gates import gate_of
 from camdf.service.playground.look import Looked, LookRequest, looked
 from golden import openai_tool
@@ -66,7 +66,7 @@ def test_the_printed_program_has_the_prices_that_were_chosen(prices: dict[str, A
 
 
 def test_the_printed_program_explores_no_more_than_the_page_does() -> None:
-    found = drawn(GateSettings(policy="cold-start", rollout=RolloutSettings(explore=1.0), limits=Limits(at_most=1)))
+    found = drawn(GateSettings(policy="cold-start", rollout={"explore": 1.0}, limits=Limits(at_most=1)))
     assert "camdf.Payoff(0.02, 'exact'), limits=Limits(at_most=1))\n" in found.code
     decision = printed(found)
     assert not decision.explored

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
+from camdf._settings import or_none
 from camdf.core.features import AGGREGATES, FULL
 from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff
@@ -15,7 +16,7 @@ from camdf.core.probability import sigmoid
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
 from camdf.core.stopping import hindsight_targets
 from camdf.models.linear import LinearModel, fit_ridge
-from camdf.policies import fields
+from camdf.models.stored import number, numbers, object_of
 from camdf.policies.base import Policy
 from camdf.policies.camdf import CAMDF
 from camdf.policies.predict import PredictThenThreshold, all_or_nothing
@@ -60,11 +61,8 @@ class GapRegression(StoppingPolicy):
     """Regress the gap itself and stop where the prediction is not negative: the paper's objective ablation."""
 
     kind = "gap-regression"
-    fields = {
-        **StoppingPolicy.fields,
-        "threshold": fields.optional(fields.number),
-        "grid": fields.optional(fields.numbers),
-    }
+    threshold: Annotated[float | None, or_none(number)]
+    grid: Annotated[tuple[float, ...] | None, or_none(numbers)]
 
     def __init__(
         self,
@@ -93,7 +91,7 @@ class ResidualCorrected(PredictThenThreshold):
     """
 
     kind = "residual-corrected"
-    fields = {**PredictThenThreshold.fields, "residual_": fields.linear_model}
+    residual_: Annotated[LinearModel, object_of(LinearModel)]
 
     def cutoff(self, threshold: float, payoff: Payoff) -> float:
         return threshold

@@ -213,7 +213,7 @@ def _report_written(options: argparse.Namespace, file: ExamplesFile, wanted: Wan
     else:
         _print_written(file, origins, lacking)
         servers = {tool.server for tool in asked_for.values()}
-        if len(servers) > 1 and wanted.together and wanted.trusted == ():
+        if len(servers) > 1 and wanted.together and wanted.trusted is not None and not wanted.trusted:
             print("No request needs tools of several servers: name the servers that you trust with --trusted.")
         print(f"wrote {options.output}")
     return _exit_code(complete=not lacking)

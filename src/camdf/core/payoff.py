@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
-from typing import TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
+from camdf._settings import LEFT_OUT, Settings, checked_setting, number, share
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
 from camdf.core.sums import before_each
 from camdf.errors import UsageError
@@ -32,20 +32,34 @@ def partial(covered: Ints, n_required: Ints) -> Floats:
 VALUES: dict[str, ValueFunction] = {"exact": exact, "partial": partial}
 
 
-def is_number(value: object) -> bool:
-    """Whether a setting is a number, of Python's or of numpy's, so that it can be compared with its bounds."""
-    return isinstance(value, Real)
+def _value_or_function(value: Any) -> Any:
+    if isinstance(value, str):
+        if value in VALUES:
+            return value
+    elif callable(value):
+        return _checked_function(value)
+    raise ValueError(f"one of {', '.join(sorted(VALUES))}, or a function")
+
+
+def _checked_function(value: ValueFunction) -> ValueFunction:
+    """A value function that keeps its promises on small sets."""
+    n_required, covered = np.tril_indices(9)
+    worth = np.asarray(value(covered, n_required), dtype=np.float64)
+    elementwise = worth.shape == covered.shape
+    falls = elementwise and (np.diff(worth)[np.diff(n_required) == 0] < 0).any()
+    if not elementwise or falls or not ((worth >= 0) & (worth <= 1)).all():
+        raise ValueError(
+            "a function that works elementwise, stays in [0, 1] and never falls as more required tools are acquired"
+        )
+    return value
 
 
 @dataclass(frozen=True)
-class Payoff:
+class Payoff(Settings):
     """U(A, x) = v(A, G_x) - cost_pressure * (cost of A).
 
-    `cost_pressure` is the price of one unit of tool cost in units of task value (the paper's lambda). `value` is
-    "exact", "partial", or a function of (required tools acquired, required tools in all).
-
-    `recourse` is what a required tool is still worth where it was not acquired, but the agent can find it by a search
-    of the request's own list. A set that misses k of the required tools is worth recourse^k under the exact value, and
+    With `recourse`, the agent can find a required tool that was not acquired by a search of the request's own list. A
+    set that misses k of the required tools is worth recourse^k under the exact value, and
     under the partial one a missed tool counts recourse of its share. A required tool outside the list is found by no
     search: the exact value is then 0, whatever was acquired, and the partial one lacks that tool's share. At 0, the
     default and the paper's payoff, there is no search, and a miss is final.
@@ -54,36 +68,22 @@ class Payoff:
     Payoff(cost_pressure=0.12, value='exact', recourse=0.0)
     """
 
-    cost_pressure: float
-    value: str | ValueFunction = "exact"
-    recourse: float = 0.0
+    cost_pressure: Annotated[float, number(0)]
+    """The price of one unit of tool cost in units of task value (the paper's lambda)."""
+
+    value: Annotated[str | ValueFunction, _value_or_function] = "exact"
+    """What a set is worth that lacks a tool: "exact" says nothing, "partial" the share that it has. Or a function of
+    (required tools acquired, required tools in all)."""
+
+    recourse: Annotated[float, share, LEFT_OUT] = 0.0
+    """What a required tool is still worth where the agent has to search for it."""
 
     def __post_init__(self) -> None:
-        if not (is_number(self.cost_pressure) and 0 <= self.cost_pressure < np.inf):
-            raise UsageError(
-                f"The 'cost_pressure' of Payoff must be finite and not negative. Got {self.cost_pressure!r} instead."
-            )
-        if not (is_number(self.recourse) and 0 <= self.recourse <= 1):
-            raise UsageError(f"The 'recourse' of Payoff must lie from 0 to 1. Got {self.recourse!r} instead.")
-        if isinstance(self.value, str):
-            if self.value not in VALUES:
-                raise UsageError(
-                    f"The 'value' of Payoff must be one of {sorted(VALUES)} or a function. Got {self.value!r} instead."
-                )
-            return
-        if self.recourse:
+        super().__post_init__()
+        if self.recourse and not isinstance(self.value, str):
             raise UsageError(
                 f"The 'recourse' of Payoff goes with the values {sorted(VALUES)}. "
                 "Let a value function of your own say what a missed tool is still worth."
-            )
-        n_required, covered = np.tril_indices(9)
-        worth = np.asarray(self.value(covered, n_required), dtype=np.float64)
-        elementwise = worth.shape == covered.shape
-        falls = elementwise and (np.diff(worth)[np.diff(n_required) == 0] < 0).any()
-        if not elementwise or falls or not ((worth >= 0) & (worth <= 1)).all():
-            raise UsageError(
-                "The 'value' function of Payoff must work elementwise, stay in [0, 1] and never fall as more required "
-                "tools are acquired."
             )
 
     @classmethod
@@ -93,8 +93,7 @@ class Payoff:
         >>> Payoff.from_money(task_worth=0.40).cost_pressure
         2.5
         """
-        if not (is_number(task_worth) and 0 < task_worth < np.inf):
-            raise UsageError(f"The 'task_worth' of Payoff must be finite and positive. Got {task_worth!r} instead.")
+        checked_setting("Payoff", "task_worth", task_worth, number(above=0))
         return cls(1.0 / task_worth, value, recourse)
 
     def worth(self, covered: Ints, n_required: Ints, outside: Ints | int = 0) -> Floats:

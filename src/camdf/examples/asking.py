@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, zip_longest
-from typing import Any
+from typing import Annotated, Any
 
+from camdf import _settings as checks
+from camdf._settings import Settings
 from camdf.datasets.examples import Example
 from camdf.errors import UsageError
 from camdf.prices import Prices, estimated_tokens
@@ -46,35 +48,41 @@ TASK = (
 SECOND_TRY = "An earlier answer lacked these, or they could not be used. Write them with care."
 
 
+def _are_languages(value: Any) -> bool:
+    if not isinstance(value, tuple | list) or not all(isinstance(code, str) and code for code in value):
+        return False
+    return 0 < len(value) == len(set(value))
+
+
+_languages = checks.check_that("different codes, at least one, as 'en'", _are_languages)
+
+
 @dataclass(frozen=True)
-class Wanted:
-    """How many examples a list of tools should get.
+class Wanted(Settings):
+    """How many examples a list of tools should get."""
 
-    per_tool    requests that need one tool alone, for every tool, divided evenly among the languages
-    languages   their codes, as "en"
-    together    requests that need a tool and others of its server, for every tool
-    none        requests that need no tool, in all
-    trusted     servers of which one request may need several tools; None for all
-    """
+    per_tool: Annotated[int, checks.whole_number(1)] = 10
+    """Requests that need one tool alone, for every tool, divided evenly among the languages."""
 
-    per_tool: int = 10
-    languages: tuple[str, ...] = ("en",)
-    together: int = 2
-    none: int = 10
-    trusted: Collection[str] | None = ()
+    languages: Annotated[tuple[str, ...], _languages] = ("en",)
+    """Their codes."""
+
+    together: Annotated[int, checks.whole_number(0)] = 2
+    """Requests that need a tool and others of its server, for every tool."""
+
+    none: Annotated[int, checks.whole_number(0)] = 10
+    """Requests that need no tool, in all."""
+
+    trusted: Annotated[Collection[str] | None, checks.or_none(checks.names, "all")] = ()
+    """Servers of which one request may need several tools."""
 
     def __post_init__(self) -> None:
-        if not self.languages or len(set(self.languages)) < len(self.languages) or not all(self.languages):
-            raise UsageError(
-                f"The 'languages' must be different codes, at least one, as 'en'. Got {self.languages!r} instead."
-            )
+        super().__post_init__()
         if self.per_tool < len(self.languages):
             raise UsageError(
-                f"The 'per_tool' must be at least 1 for each of {len(self.languages)} languages. Got {self.per_tool}."
+                f"The 'per_tool' of Wanted must be at least 1 for each of {len(self.languages)} languages. "
+                f"Got {self.per_tool} instead."
             )
-        for name in ("together", "none"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"The {name!r} must not be negative. Got {getattr(self, name)} instead.")
 
     @property
     def by_language(self) -> dict[str, int]:

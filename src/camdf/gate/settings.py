@@ -22,7 +22,7 @@ from camdf.gate.decision import GateDecision
 from camdf.gate.memory import ConversationStore
 from camdf.gate.tool_search import NAME_TOKENS
 from camdf.runtime.breaker import Breaker
-from camdf.runtime.switch import Source, Switch
+from camdf.runtime.switch import Source, Switch, source_of
 from camdf.tools import READ, Tool
 
 Allow: TypeAlias = Collection[str] | Callable[[Tool], bool]
@@ -36,13 +36,18 @@ TOOL_CHARACTERS = 200_000
 SERVER_TOOLS = 2_000
 """So many tools of one server may be offered: more are refused."""
 
-SERVER_CHARACTERS, UNTRUSTED_CHARACTERS = 400_000, 100_000
-"""How many characters scorers read of one server's tools, and of all untrusted servers' together. Tools beyond that are
-not ranked: they are cut, and found by their names."""
+SERVER_CHARACTERS = 400_000
+"""How many characters scorers read of one server's tools. Tools beyond that are not ranked: they are cut, and found by
+their names."""
+
+UNTRUSTED_CHARACTERS = 100_000
+"""The same of all untrusted servers' tools together."""
 
 
 def _names_or_function(value: Any) -> Any:
-    return value if callable(value) else checks.names(value)
+    if callable(value):
+        return value
+    return checks.names(value)
 
 
 @dataclass(frozen=True)
@@ -80,11 +85,11 @@ class Guards(Settings):
         """Keys of the tools that may be offered, in their order."""
         if not self.refuse:
             return tuple([key for key, tool in tools.items() if not deceptive(tool.name)])
-        meant = _meanings(tools.values())
+        meant = _tools_by_name(tools.values())
         return tuple(
             key
             for key, tool in tools.items()
-            if self.authorized(tool, [name for name in _names(tool) if meant[name] == {(tool.server, tool.name)}])
+            if self.authorized(tool, [name for name in _names_of(tool) if meant[name] == {(tool.server, tool.name)}])
         )
 
     def authorized(self, tool: Tool, called: Sequence[str] | None = None) -> bool:
@@ -92,14 +97,16 @@ class Guards(Settings):
         try:
             if deceptive(tool.name) or (self.refuse and not tool.readable):
                 return False
-            called = _names(tool) if called is None else called
+            called = _names_of(tool) if called is None else called
             if self.digests is not None:
                 reviewed = [self.digests[name] for name in called if name in self.digests]
                 if not reviewed or tool.digest() != reviewed[0]:
                     return False
             if self.allow is None:
                 return True
-            return bool(self.allow(tool)) if callable(self.allow) else any(name in self.allow for name in called)
+            if callable(self.allow):
+                return bool(self.allow(tool))
+            return any(name in self.allow for name in called)
         except Exception:
             return False
 
@@ -119,7 +126,9 @@ class Guards(Settings):
     def untrusted_among(self, tools: Mapping[str, Tool], offered: Iterable[str]) -> frozenset[str]:
         """Keys of the tools of servers that nobody vouches for, where some are trusted."""
         trusted = self.trusted
-        return frozenset() if trusted is None else frozenset(key for key in offered if tools[key].server not in trusted)
+        if trusted is None:
+            return frozenset()
+        return frozenset(key for key in offered if tools[key].server not in trusted)
 
     def untrusted(self, tool: Tool) -> bool:
         """Whether nobody vouches for the server of a tool."""
@@ -174,11 +183,13 @@ class Limits(Settings):
         room = max(self.tools - (len(authorized) - len(untrusted)), 0)
         share = 1 / max(len({tools[key].server for key in untrusted}), 1)
         of_untrusted = (min(SERVER_TOOLS, room * share), min(SERVER_CHARACTERS, UNTRUSTED_CHARACTERS * share))
-        counts, characters = Counter[str](), Counter[str]()
+        counts = Counter[str]()
+        characters = Counter[str]()
         within: list[str] = []
         sizes: dict[str, int] = {}
         for key in authorized:
-            tool, ranked = tools[key], True
+            tool = tools[key]
+            ranked = True
             size = len(tool.name) + min(len(tool.description), READ)
             if not tool.foreign:
                 if tool.is_longer_than(TOOL_CHARACTERS):
@@ -222,10 +233,10 @@ class Rollout(Settings):
     from another.
     """
 
-    share: Source[float] = 1.0
+    share: Annotated[Source[float], source_of(checks.share, "a share from 0 to 1")] = 1.0
     """Of the conversations that are cut for; the others are watched as in shadow mode. Raise it step by step."""
 
-    off: Source[bool] = False
+    off: Annotated[Source[bool], source_of(checks.truth, "true or false")] = False
     """Whether nothing is cut for anybody: the switch for the night when something goes wrong."""
 
     salt: Annotated[str, checks.string] = ""
@@ -249,8 +260,8 @@ class Rollout(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        share = Switch("'share' of Rollout", self.share, 0.0, checks.share, self.every)
-        off = Switch("'off' of Rollout", self.off, True, checks.truth, self.every)
+        share = Switch(self.share, 0.0, checks.share, self.every)
+        off = Switch(self.off, True, checks.truth, self.every)
         object.__setattr__(self, "_switches", (share, off))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -361,11 +372,13 @@ def deceptive(name: str) -> bool:
     return len(scripts & LOOK_ALIKE) > 1 or unicodedata.normalize("NFKC", name) != name
 
 
-def _names(tool: Tool) -> tuple[str, ...]:
-    return (tool.full_name, tool.name) if tool.server else (tool.name,)
+def _names_of(tool: Tool) -> tuple[str, ...]:
+    if tool.server:
+        return tool.full_name, tool.name
+    return (tool.name,)
 
 
-def _meanings(tools: Iterable[Tool]) -> dict[str, set[tuple[str, str]]]:
+def _tools_by_name(tools: Iterable[Tool]) -> dict[str, set[tuple[str, str]]]:
     """Which tools a name means: those that have it as their full name, else those that have it as their name."""
     full: dict[str, set[tuple[str, str]]] = {}
     short: dict[str, set[tuple[str, str]]] = {}

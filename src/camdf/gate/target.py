@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
-from camdf.core.payoff import Payoff, is_number
+from camdf._settings import Settings, number, or_none
+from camdf.core.payoff import Payoff
 from camdf.core.rankings import Rankings
 from camdf.core.vectors import from_bytes
 from camdf.errors import UsageError
@@ -17,26 +19,29 @@ from camdf.policies.pressure import pressure_for_budget, pressure_for_estimate, 
 
 
 @dataclass(frozen=True)
-class Target:
+class Target(Settings):
     """One of three: how many tools a task gets on average, what they may cost, or how often they should suffice.
 
     The first two are measured on a sample, the last is the policy's own estimate: it is as good as the policy, and a
     promise only once labels are there (`camdf.pressure_for_sufficiency`).
     """
 
-    mean_tools: float | None = None
-    sufficiency: float | None = None
-    dollars_per_task: float | None = None
+    mean_tools: Annotated[float | None, or_none(number())] = None
+    """How many tools a task gets on average."""
+
+    sufficiency: Annotated[float | None, or_none(number())] = None
+    """The share of tasks that need no other tool, as the policy estimates."""
+
+    dollars_per_task: Annotated[float | None, or_none(number())] = None
+    """What the tools of a task may cost on average."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         given = {name: value for name, value in vars(self).items() if value is not None}
         if len(given) != 1:
             raise UsageError(
                 f"Give one of mean_tools, sufficiency and dollars_per_task. Got {', '.join(given) or 'none'} instead."
             )
-        for name, value in given.items():
-            if not is_number(value):
-                raise UsageError(f"The {name!r} of a target must be a number. Got {value!r} instead.")
 
     def payoff(self, policy: Policy, scored: Sequence[tuple[Sequence[Ranked], bytes]], like: Payoff) -> Payoff:
         """The payoff whose cost pressure comes nearest to the target on a sample of scored requests.

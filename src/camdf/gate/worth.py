@@ -37,24 +37,35 @@ MODES = {
 
 @dataclass(frozen=True)
 class Conversation(Settings):
-    """What a conversation looks like, on average: so many `turns` after a prompt of `system` tokens.
+    """What a conversation looks like, on average.
 
-    `requests` are the model calls of a turn: one that calls a tool, one that answers. Each adds `spoken` tokens to the
-    prompt. `opened` conversations begin with a turn that says nothing, such as a greeting: in it they have the search
-    alone, or every tool where there is none. Otherwise a `share` of the tools is loaded at first. Where the others are
-    with a tool search, the agent searches in `searches` of the turns; where there is none, `widened` of the later turns
-    add tools to the list. The defaults of the last four are near what was measured on everyday conversations
-    (docs/conversations.md).
+    The defaults of the last four are near what was measured on everyday conversations (docs/conversations.md).
     """
 
     turns: Annotated[int, checks.number(1)] = 6
+    """How many turns it has."""
+
     requests: Annotated[int, checks.number(1)] = 2
+    """The model calls of a turn: one that calls a tool, one that answers."""
+
     spoken: Annotated[int, checks.number(0)] = 150
+    """How many tokens each call adds to the prompt."""
+
     system: Annotated[int, checks.number(0)] = 500
+    """How many tokens the prompt has before the first turn."""
+
     opened: Annotated[float, checks.share] = 0.3
+    """The share of conversations that begin with a turn that says nothing, such as a greeting. In it they have the
+    search alone, or every tool where there is none."""
+
     share: Annotated[float, checks.share] = 0.375
+    """The share of the tools that is loaded at first, otherwise."""
+
     searches: Annotated[float, checks.share] = 0.2
+    """The share of turns in which the agent searches, where it can."""
+
     widened: Annotated[float, checks.share] = 0.8
+    """The share of later turns that add tools to the list, where there is no search."""
 
 
 class Cost(NamedTuple):

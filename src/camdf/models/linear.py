@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from camdf.core.probability import smoothed_log_odds, unscaled
 from camdf.core.rankings import Bools, Floats, Rankings
 from camdf.core.sums import over_columns
 from camdf.errors import UsageError, needs
+from camdf.models.stored import names, number, numbers
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -27,11 +28,11 @@ class LinearModel:
     never change a bit of z.
     """
 
-    columns: tuple[str, ...]
-    coefficients: tuple[float, ...]
-    intercept: float
-    tools: tuple[str, ...] = ()
-    tool_coefficients: tuple[float, ...] = ()
+    columns: Annotated[tuple[str, ...], names]
+    coefficients: Annotated[tuple[float, ...], numbers]
+    intercept: Annotated[float, number]
+    tools: Annotated[tuple[str, ...], names] = ()
+    tool_coefficients: Annotated[tuple[float, ...], numbers] = ()
 
     def __post_init__(self) -> None:
         if not self.columns or self.columns != tuple(name for name in COLUMNS if name in self.columns):

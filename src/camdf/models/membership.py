@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 
+from camdf._settings import LEFT_OUT, or_none
 from camdf.core.candidates import CANDIDATE_COLUMNS, History, candidate_features, history
 from camdf.core.groups import numbered
 from camdf.core.probability import CLIP, logit, sigmoid
@@ -15,6 +17,7 @@ from camdf.core.sets import AT_LEAST_ONE, SIZES, SizeLaw, shift_to_expect
 from camdf.core.sums import over_columns
 from camdf.errors import UsageError
 from camdf.models.past_tasks import PAST_COLUMNS, PastTasks
+from camdf.models.stored import names, number, numbers, object_of, share
 from camdf.models.task_text import TextSignal
 
 FOLDS = 5
@@ -37,8 +40,8 @@ class Doubt:
     numbers a tool: the precision of its level, of its slope, and between them. Where tools may not differ it is empty.
     """
 
-    precision: tuple[float, ...]
-    of_tools: tuple[float, ...]
+    precision: Annotated[tuple[float, ...], numbers]
+    of_tools: Annotated[tuple[float, ...], numbers]
 
     @classmethod
     def of(cls, precision: Floats, of_tools: Floats) -> Doubt:
@@ -74,27 +77,27 @@ class MembershipModel:
     taken.
     """
 
-    coefficients: tuple[float, ...]
-    intercept: float
-    base_rate: float
-    tools: tuple[str, ...]
-    times_listed: tuple[float, ...]
-    times_required: tuple[float, ...]
-    levels: tuple[float, ...]
-    slopes: tuple[float, ...]
-    holds: tuple[float, ...]
-    calibration: tuple[float, ...]
-    missing: tuple[float, ...]
-    columns: tuple[str, ...] = tuple(CANDIDATE_COLUMNS)
-    sizes: tuple[float, ...] = AT_LEAST_ONE.weights
-    sharpness: float = 1.0
-    text: TextSignal | None = None
-    text_coefficients: tuple[float, ...] = ()
-    flips: float = 0.0
-    doubt: Doubt | None = None
-    past_coefficients: tuple[float, ...] = ()
-    lowest_score: float = CLIP
-    tools_per_list: float = 0.0
+    columns: Annotated[tuple[str, ...], names] = field(default=tuple(CANDIDATE_COLUMNS), kw_only=True)
+    coefficients: Annotated[tuple[float, ...], numbers]
+    intercept: Annotated[float, number]
+    base_rate: Annotated[float, number]
+    tools: Annotated[tuple[str, ...], names]
+    times_listed: Annotated[tuple[float, ...], numbers]
+    times_required: Annotated[tuple[float, ...], numbers]
+    levels: Annotated[tuple[float, ...], numbers]
+    slopes: Annotated[tuple[float, ...], numbers]
+    holds: Annotated[tuple[float, ...], numbers]
+    calibration: Annotated[tuple[float, ...], numbers]
+    missing: Annotated[tuple[float, ...], numbers]
+    sizes: Annotated[tuple[float, ...], numbers] = AT_LEAST_ONE.weights
+    sharpness: Annotated[float, number] = 1.0
+    text: Annotated[TextSignal | None, or_none(object_of(TextSignal))] = None
+    text_coefficients: Annotated[tuple[float, ...], numbers] = ()
+    flips: Annotated[float, share] = 0.0
+    doubt: Annotated[Doubt | None, or_none(object_of(Doubt))] = None
+    past_coefficients: Annotated[tuple[float, ...], numbers, LEFT_OUT] = ()
+    lowest_score: Annotated[float, share, LEFT_OUT] = CLIP
+    tools_per_list: Annotated[float, number, LEFT_OUT] = 0.0
 
     def __post_init__(self) -> None:
         read = np.array([name in set(self.columns) for name in CANDIDATE_COLUMNS])
@@ -222,8 +225,8 @@ def group_folds(logged: LoggedTasks) -> Ints:
 
 def splits_of(fold: Ints) -> Iterator[tuple[Bools, Bools]]:
     """For every fold: the tasks to learn from, and the ones held out."""
-    for number in range(int(fold.max(initial=-1)) + 1):
-        held = fold == number
+    for place in range(int(fold.max(initial=-1)) + 1):
+        held = fold == place
         if held.any() and not held.all():
             yield ~held, held
 

@@ -16,6 +16,7 @@ No text is kept, and no weight is one task's vector, because no tool is there th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from camdf.core.probability import logit
 from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings
 from camdf.core.vectors import WHOLE, in_whole_numbers
 from camdf.errors import UsageError
+from camdf.models.stored import Written, names, numbers, rows_as_text, shares, small_rows
 
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0)
 FEWEST = 5
@@ -37,10 +39,10 @@ CLIP = 0.01
 class TextSignal:
     """For every tool: its rate, and whole numbers that are its weights once multiplied by its scale."""
 
-    tools: tuple[str, ...]
-    rates: tuple[float, ...]
-    scales: tuple[float, ...]
-    weights: tuple[tuple[int, ...], ...]
+    tools: Annotated[tuple[str, ...], names]
+    rates: Annotated[tuple[float, ...], shares]
+    scales: Annotated[tuple[float, ...], numbers]
+    weights: Annotated[tuple[tuple[int, ...], ...], small_rows, Written(rows_as_text)]
 
     def __post_init__(self) -> None:
         if not self.tools or any(len(table) != len(self.tools) for table in (self.rates, self.scales, self.weights)):

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from os import PathLike
 from typing import Any, NoReturn
 
 from camdf._files import write_whole
 from camdf._json import without_repeats
+from camdf._settings import Check, checks_of, or_none
 from camdf._version import __version__
-from camdf.core.payoff import VALUES, Payoff
+from camdf.core.payoff import VALUES
 from camdf.errors import ArtifactError, NotFittedError
-from camdf.policies import fields
+from camdf.models import stored
+from camdf.models.stored import json_value, object_of, read_object, written_object
 from camdf.policies.base import FittedPolicy, Policy
-from camdf.policies.fields import SCHEMA, Field
 from camdf.policies.registry import ALIASES, IN_THE_LAB, LIBRARY, added_policy, by_kind
-from camdf.policies.training import NAMES_KEPT, FittedCatalogue, ScorerRecord, Training
+from camdf.policies.training import ScorerRecord, Training, stored_payoff
+
+SCHEMA = 3
+"""What is written, and all that is read."""
 
 LARGEST_FILE = 4_000_000
 """Bytes: thousands of tools, and what texts say of each."""
@@ -29,6 +32,16 @@ LARGEST_FILE = 4_000_000
 MOST_BRACKETS = 1000
 """Of [ and {, those in names included. Counted before anything is parsed, because the parser descends into nested lists
 on the C stack, which overflows and ends the process wherever a program has raised the recursion limit."""
+
+_ENVELOPE: dict[str, Check] = {
+    "schema": stored.count,
+    "kind": stored.short_text,
+    "package": stored.short_text,
+    "payoff": stored_payoff,
+    "policy": dict,  # each kind has its own
+    "training": or_none(object_of(Training)),
+    "sha256": stored.short_text,
+}
 
 
 def save(policy: Policy, path: str | PathLike[str], training: Training | None = None) -> None:
@@ -72,17 +85,21 @@ def to_json(policy: Policy, training: Training | None = None) -> str:
             "Give the class a kind, and fields for its attributes."
         )
     try:
-        document = {
+        content = {
             "schema": SCHEMA,
             "kind": kind,
             "package": __version__,
-            "payoff": _ENVELOPE["payoff"].write(payoff),
-            "policy": fields.written_fields(policy.fields, policy),
-            "training": _ENVELOPE["training"].write(training),
+            "payoff": json_value(payoff),
+            "policy": written_object(policy),
+            "training": json_value(training),
+            "sha256": "",
         }
+        read = _parts(type(policy), json.loads(json.dumps(content)))
+        # Written once more as it was read: a whole number where a file has floats is one of them.
+        document = {**content, "payoff": json_value(read["payoff"]), "training": json_value(read["training"])}
+        document["policy"] = written_object(_policy_of(type(policy), read))
         document["sha256"] = digest(document)
         text = json.dumps(document, indent=1)
-        _policy(type(policy), json.loads(text))
     except (AttributeError, TypeError, ValueError) as error:
         raise ArtifactError(
             f"This {type(policy).__name__} cannot be saved: {error}. Correct the attribute, or fit the policy again."
@@ -117,12 +134,12 @@ def from_json(content: bytes, policies: Iterable[type[Policy]] = LIBRARY) -> Pol
 
 def scorer_as_text(record: ScorerRecord) -> str:
     """What gave some scores, for a file of other things that holds texts."""
-    return json.dumps(_SCORER.write(record), sort_keys=True)
+    return json.dumps(json_value(record), sort_keys=True)
 
 
 def scorer_in_text(text: str) -> ScorerRecord:
     """The inverse of `scorer_as_text`; a ValueError where a text is none."""
-    record: ScorerRecord = _SCORER.read(json.loads(text))
+    record: ScorerRecord = object_of(ScorerRecord)(json.loads(text))
     return record
 
 
@@ -134,83 +151,23 @@ def digest(document: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _payoffs(value: Any) -> dict[str, float]:
-    if not isinstance(value, dict) or len(value) > 100:
-        raise ValueError("must be an object of at most 100 numbers")
-    return {fields.text.read(name): fields.number.read(number) for name, number in value.items()}
-
-
-def _settings(value: Any) -> tuple[tuple[str, str], ...]:
-    if not isinstance(value, dict) or len(value) > 100:
-        raise ValueError("must be an object of at most 100 strings")
-    return tuple(sorted((fields.text.read(name), fields.text.read(said)) for name, said in value.items()))
-
-
-def _some_names(value: Any) -> tuple[str, ...]:
-    names: tuple[str, ...] = fields.names.read(value)
-    if len(names) > NAMES_KEPT:
-        raise ValueError(f"must be a list of at most {NAMES_KEPT} names")
-    return names
-
-
-def _short_names(names: Iterable[str]) -> list[str]:
-    return [name for name in names if len(name) <= fields.LONGEST_NAME]
-
-
-_PAYOFF = fields.record(
-    Payoff,
-    {
-        "cost_pressure": fields.number,
-        "value": fields.choice(*sorted(VALUES)),
-        "recourse": replace(fields.share, unwritten=0.0),
-    },
-)
-
-_SCORER = fields.record(
-    ScorerRecord,
-    {
-        "kind": fields.text,
-        "settings": Field(_settings, dict),
-        "model": fields.text,
-        "examples_sha256": fields.text,
-    },
-)
-
-_CATALOGUE = fields.record(
-    FittedCatalogue, {"tools": fields.whole, "sha256": fields.text, "names": Field(_some_names, _short_names)}
-)
-
-_TRAINING = fields.record(
-    Training,
-    {
-        "data_sha256": fields.text,
-        "tasks": fields.whole,
-        "groups": fields.whole,
-        "validation_tasks": fields.whole,
-        "label_noise": fields.optional(fields.number),
-        "validation_payoff": Field(_payoffs, dict),
-        "payoff": fields.optional(_PAYOFF),
-        "made_up": fields.whole,
-        "scorer": fields.optional(_SCORER),
-        "catalogue": fields.optional(_CATALOGUE),
-    },
-)
-
-_ENVELOPE: dict[str, Field] = {
-    "schema": fields.whole,
-    "kind": fields.text,
-    "package": fields.text,
-    "payoff": fields.optional(_PAYOFF),
-    "policy": fields.record(dict, {}),  # each kind has its own
-    "training": fields.optional(_TRAINING),
-    "sha256": fields.text,
-}
-
-
 def _policy(kind: type[Policy], document: dict[str, Any]) -> Policy:
-    parts = fields.mapping({**_ENVELOPE, "policy": fields.record(dict, kind.fields)}, document)
+    return _policy_of(kind, _parts(kind, document))
+
+
+def _parts(kind: type[Policy], document: dict[str, Any]) -> dict[str, Any]:
+    """The document with every part as it is kept; the policy's are its attributes."""
+
+    def attributes(value: Any) -> dict[str, Any]:
+        return read_object(value, checks_of(kind), stored.defaults_left_out(kind))
+
+    parts = read_object(document, {**_ENVELOPE, "policy": attributes}, {})
     if issubclass(kind, FittedPolicy) != (parts["payoff"] is not None):
         raise ValueError("payoff: must be there for a fitted policy, and only there")
+    return parts
+
+
+def _policy_of(kind: type[Policy], parts: dict[str, Any]) -> Policy:
     policy = object.__new__(kind)
     policy.__dict__.update(parts["policy"], training_=parts["training"])
     if parts["payoff"] is not None:

@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
+from camdf._settings import checked_setting, checks_of
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.errors import NotFittedError, UsageError
 from camdf.models.past_tasks import PastTasks
-from camdf.policies.fields import Field, written_fields
+from camdf.models.stored import json_value, written_part
 from camdf.policies.training import Training
 
 Serves: TypeAlias = Literal["anything", "a value", "a payoff"]
@@ -27,8 +28,9 @@ class Policy(ABC):
     in an underscore, and returns itself; constructors only store. `camdf.checks.check_policy` says whether it keeps
     the promises that the rest of the library relies on.
 
-    `kind` and `fields` let `camdf.save` write it: the policy's name, and what each attribute may be. A constructor that
-    stores its arguments by `store` refuses there what `load` would refuse later.
+    A `kind`, which is the policy's name, lets `camdf.save` write it: those attributes whose annotation says by a check
+    what they may be (`camdf.models.stored`). A constructor that stores its arguments by `store` refuses there what
+    `load` would refuse later.
     """
 
     training_: Training | None = None
@@ -38,7 +40,6 @@ class Policy(ABC):
     """What one fit serves: any payoff and prices, one value and recourse at any prices, or one payoff at its prices."""
 
     kind: ClassVar[str] = ""
-    fields: ClassVar[dict[str, Field]] = {}
 
     @property
     def reads_texts(self) -> bool:
@@ -70,20 +71,14 @@ class Policy(ABC):
         """Raise ValueError where attributes read from a file contradict each other."""
 
     def store(self, **settings: Any) -> None:
-        """Keep the arguments of a constructor, each checked by its field; UsageError where one makes no sense."""
+        """Keep the arguments of a constructor, each checked as annotated; UsageError where one makes no sense."""
+        kind = type(self)
+        checks = checks_of(kind)
         for name, value in settings.items():
-            given = _in_python_values(value)
-            if isinstance(given, tuple):
-                given = list(given)
-            try:
-                good = self.fields[name].read(given)
-            except ValueError as error:
-                requirement = str(error).partition(", not ")[0]
-                raise UsageError(
-                    f"The {name!r} of {type(self).__name__} {requirement}. Got {value!r} instead."
-                ) from None
+            given = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            checked = checked_setting(kind.__name__, name, given, checks[name])
             # A tuple or a number stays the very object that it is: scikit-learn's clone asks for that.
-            self.__dict__[name] = good if isinstance(value, list | np.ndarray) else value
+            self.__dict__[name] = checked if isinstance(value, list | np.ndarray) else value
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The settings by name, as scikit-learn's `clone` reads them; `deep` is part of its protocol."""
@@ -140,16 +135,10 @@ def _constructor_arguments(kind: type[Policy]) -> dict[str, Parameter]:
 
 def _comparable_content(policy: Policy) -> dict[str, Any]:
     """What a policy holds, in values that compare. `training_` says where that comes from, and not what it is."""
-    there = {name: field for name, field in policy.fields.items() if hasattr(policy, name)}
-    written = written_fields(there, policy)
-    others = {name: _in_python_values(value) for name, value in vars(policy).items() if name not in there}
+    annotated = [name for name in checks_of(type(policy)) if hasattr(policy, name)]
+    written = {name: written_part(policy, name) for name in annotated}
+    others = {name: json_value(value) for name, value in vars(policy).items() if name not in written}
     return {**written, **others, "training_": None}
-
-
-def _in_python_values(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    return value
 
 
 class FittedPolicy(Policy):

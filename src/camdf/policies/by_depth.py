@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
+from camdf._settings import truth
 from camdf.core.decisions import Decisions
 from camdf.core.features import COST_FREE
 from camdf.core.payoff import Payoff, ValueFunction
@@ -16,7 +17,7 @@ from camdf.core.sets import leaving_cuts
 from camdf.core.sums import before_each
 from camdf.errors import UsageError
 from camdf.models.linear import LinearModel, fit_logistic, identity_tools
-from camdf.policies import fields
+from camdf.models.stored import columns, object_of
 from camdf.policies.base import FittedPolicy
 
 
@@ -41,14 +42,10 @@ class ExpectedPayoffByDepth(FittedPolicy):
 
     fitted_for = "a value"
     kind = "expected-payoff-by-depth"
-    fields = {
-        "columns": fields.columns,
-        "identity": fields.flag,
-        "gain_": fields.linear_model,
-        "whole_": fields.linear_model,
-    }
-    columns: tuple[str, ...]
-    identity: bool
+    columns: Annotated[tuple[str, ...], columns]
+    identity: Annotated[bool, truth]
+    gain_: Annotated[LinearModel, object_of(LinearModel)]
+    whole_: Annotated[LinearModel, object_of(LinearModel)]
 
     def __init__(self, columns: Sequence[str] = COST_FREE, *, identity: bool = True) -> None:
         self.store(columns=columns, identity=identity)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 
+from camdf._settings import LEFT_OUT, one_of, or_none, truth
 from camdf.core.decisions import Decisions
 from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff, ValueFunction
@@ -28,7 +28,7 @@ from camdf.models.membership import HeldOut, MembershipModel
 from camdf.models.past_tasks import TOLD, PastTasks, quoted
 from camdf.models.prior import KINDS, Prior, prior_of, shipped_prior
 from camdf.models.set_law import sharpened
-from camdf.policies import fields
+from camdf.models.stored import Written, number_within, object_of
 from camdf.policies.base import Policy
 
 if TYPE_CHECKING:
@@ -43,15 +43,16 @@ LEAST = 1e-4
 FEWEST_GROUPS = 10
 """With tasks of fewer, what is held out says too little of new groups to recall past tasks for them."""
 
-_KIND = fields.choice("either", *KINDS)
+_kind_of_prior = one_of("either", *KINDS)
 
 
-def _read_prior(value: Any) -> str | ExpectedPayoffBySet:
+def _prior(value: Any) -> str | ExpectedPayoffBySet:
+    """The kind of a prior, or a policy to start from."""
     if not isinstance(value, ExpectedPayoffBySet):
-        kind: str = _KIND.read(value)
+        kind: str = _kind_of_prior(value)
         return kind
     if "model_" not in vars(value):
-        raise ValueError("must be fitted where it is a policy")
+        raise ValueError("fitted where it is a policy")
     return value
 
 
@@ -85,24 +86,14 @@ class ExpectedPayoffBySet(Policy):
     """
 
     kind = "expected-payoff-by-set"
-    fields = {
-        "identity": fields.flag,
-        "trust_labels": fields.flag,
-        "prior": fields.Field(_read_prior, _written_prior),
-        "model_": fields.membership_model,
-        "with_text_": fields.optional(fields.membership_model),
-        "label_noise_": fields.number,
-        "remember": replace(fields.flag, unwritten=False),
-        "with_past_": replace(fields.optional(fields.membership_model), unwritten=None),
-    }
-    identity: bool
-    trust_labels: bool
-    prior: str | ExpectedPayoffBySet
-    model_: MembershipModel
-    with_text_: MembershipModel | None = None
-    label_noise_: float = 0.0
-    remember: bool = False
-    with_past_: MembershipModel | None = None
+    identity: Annotated[bool, truth]
+    trust_labels: Annotated[bool, truth]
+    prior: Annotated[str | ExpectedPayoffBySet, _prior, Written(_written_prior)]
+    model_: Annotated[MembershipModel, object_of(MembershipModel)]
+    with_text_: Annotated[MembershipModel | None, or_none(object_of(MembershipModel))] = None
+    label_noise_: Annotated[float, number_within(0, MOST_NOISE, f"a share from 0 to {MOST_NOISE}")] = 0.0
+    remember: Annotated[bool, truth, LEFT_OUT] = False
+    with_past_: Annotated[MembershipModel | None, or_none(object_of(MembershipModel)), LEFT_OUT] = None
     past_: PastTasks | None = None
 
     def __init__(
@@ -249,10 +240,6 @@ class ExpectedPayoffBySet(Policy):
             return learned, holds  # a model saved by an earlier version had not taken flips into its fit
         corrected = np.minimum(np.maximum((learned - noise) / (1.0 - 2.0 * noise), LEAST), 1.0 - LEAST)
         return corrected * rankings.listed, holds
-
-    def verify(self) -> None:
-        if not 0 <= self.label_noise_ <= MOST_NOISE:
-            raise ValueError(f"label_noise_: must lie between 0 and {MOST_NOISE}. Got {self.label_noise_!r} instead")
 
     def _model_for(self, rankings: Rankings) -> MembershipModel:
         """The model that reads these rankings: with their vectors where they have them and it helps."""

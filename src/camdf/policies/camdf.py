@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
+from camdf._settings import one_of
 from camdf.core.features import FULL, LITE
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.core.stopping import Targets, hindsight_targets, on_policy_targets, realized
 from camdf.models.linear import LinearModel, fit_logistic
-from camdf.policies import fields
 from camdf.policies.stopping import StoppingPolicy
 
 MOST_ROUNDS = 10
@@ -39,13 +39,8 @@ class CAMDF(StoppingPolicy):
     """
 
     kind = "cam-df"
-    fields = {
-        **StoppingPolicy.fields,
-        "weights": fields.choice("regret", "uniform"),
-        "target": fields.choice("hindsight", "on-policy"),
-    }
-    weights: Literal["regret", "uniform"]
-    target: Literal["hindsight", "on-policy"]
+    weights: Annotated[Literal["regret", "uniform"], one_of("regret", "uniform")]
+    target: Annotated[Literal["hindsight", "on-policy"], one_of("hindsight", "on-policy")]
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from camdf._settings import checked_setting, number, one_of
 from camdf.core.probability import logit
 from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.core.sets import SMALLEST, shift_to_expect
@@ -54,8 +55,7 @@ def cold_start(
     >>> cold_start("probability").decide(ranking, Payoff(cost_pressure=0.12)).names(ranking)
     ['search']
     """
-    if scores not in KINDS:
-        raise UsageError(f"The 'scores' of cold_start must be one of {', '.join(KINDS)}. Got {scores!r} instead.")
+    checked_setting("cold_start", "scores", scores, one_of(*KINDS))
     policy = from_prior(shipped_prior(scores), scores)
     if tools_per_task is None and rankings is None:
         return policy
@@ -86,8 +86,7 @@ def told_tools_per_task(policy: ExpectedPayoffBySet, tools_per_task: float, rank
     The shift is where the mean over lists of the expected number of required tools is that of
     min(tools_per_task, 0.95 * length).
     """
-    if not 0 < tools_per_task < np.inf:
-        raise UsageError(f"The 'tools_per_task' of cold_start must be positive. Got {tools_per_task!r} instead.")
+    checked_setting("cold_start", "tools_per_task", tools_per_task, number(above=0))
     model = policy.model_.unshifted()
     odds = logit(model.probabilities(rankings)[0][rankings.listed], SMALLEST)[None]
     wanted = np.minimum(tools_per_task, WHOLE_LIST * rankings.lengths).sum()

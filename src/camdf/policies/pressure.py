@@ -19,9 +19,10 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from camdf._settings import checked_setting, number
 from camdf.core.decisions import Decisions
 from camdf.core.groups import sizes_of
-from camdf.core.payoff import Payoff, ValueFunction, cost_of, is_number
+from camdf.core.payoff import Payoff, ValueFunction, cost_of
 from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings, pieces
 from camdf.errors import UsageError
 from camdf.policies.base import Policy
@@ -103,8 +104,8 @@ def pressure_for_sufficiency(
     A level that cannot be promised raises UsageError and names the highest that can: with every useful tool given
     (pressure 0) the loss R0 is that of lists that lack a required tool, so the bound is n * (1 - R0) / (n + 1).
     """
-    if not (is_number(min_sufficiency) and 0 < min_sufficiency < 1):
-        raise UsageError(f"The 'min_sufficiency' must lie between 0 and 1. Got {min_sufficiency!r} instead.")
+    between_0_and_1 = number(above=0, below=1)
+    checked_setting("pressure_for_sufficiency", "min_sufficiency", min_sufficiency, between_0_and_1)
     leaving = _leaving_of_some(policy, calibration.rankings, value, recourse)
     below = sufficient_below(calibration, leaving)
     weights = unit_weights(calibration, by_group)
@@ -149,8 +150,7 @@ def pressure_for_budget(
     the cost of every one of these tasks instead of their mean. No labels are needed. It is met on these tasks, and on
     others as far as they are alike: this is a measurement, not a promise.
     """
-    if not (is_number(budget) and 0 <= budget < np.inf):
-        raise UsageError(f"The 'budget' must be finite and not negative. Got {budget!r} instead.")
+    checked_setting("pressure_for_budget", "budget", budget, number(0))
     rankings = _rankings_of(tasks)
     return _payoff_within(policy, rankings, rankings, budget, value, recourse, per_task)
 
@@ -168,8 +168,7 @@ def pressure_for_tools(
     `policy` decides, and `value` and `recourse` are those of the `Payoff` that is returned.
     Costs say which tools these are, not how many. No labels are needed; as for a budget, this is a measurement.
     """
-    if not (is_number(tools) and 0 <= tools < np.inf):
-        raise UsageError(f"The number of 'tools' must be finite and not negative. Got {tools!r} instead.")
+    checked_setting("pressure_for_tools", "tools", tools, number(0))
     rankings = _rankings_of(tasks)
     at_one_each = rankings.with_costs(rankings.listed.astype(np.float64))
     return _payoff_within(policy, rankings, at_one_each, tools, value, recourse)
@@ -201,9 +200,10 @@ def pressure_for_estimate(
     between = np.sqrt(steps[1:] * steps[:-1]) if len(steps) > 1 else steps / 2
     pressures = np.append(0.0, between)
     most = expected(0.0)
-    if not (is_number(sufficiency) and 0 < sufficiency <= most):
+    checked_setting("pressure_for_estimate", "sufficiency", sufficiency, number(above=0))
+    if sufficiency > most:
         raise UsageError(
-            f"The 'sufficiency' must lie above 0 and be at most {most:.3f}, which is what this policy expects of whole "
+            f"The 'sufficiency' must be at most {most:.3f}, which is what this policy expects of whole "
             f"lists. Got {sufficiency!r} instead."
         )
     low = 0  # what is expected at pressures[low] reaches it

@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 
+from camdf._settings import or_none
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
+from camdf.models.stored import count, names, number, numbers, share
 from camdf.models.tuning import best_cutoff, falling_cutoffs
-from camdf.policies import fields
 from camdf.policies.base import FittedPolicy, Policy
 
 
@@ -31,8 +32,7 @@ class TopK(Policy):
     """The same number of top-ranked tools for every task, named beforehand: what most harnesses do."""
 
     kind = "top-k"
-    fields = {"k": fields.whole}
-    k: int
+    k: Annotated[int, count]
 
     def __init__(self, k: int = 5) -> None:
         self.store(k=k)
@@ -45,8 +45,7 @@ class TopShare(Policy):
     """The same share of every list, from the top, rounded up: a working set where nothing is known but a ranking."""
 
     kind = "top-share"
-    fields = {"share": fields.share}
-    share: float
+    share: Annotated[float, share]
 
     def __init__(self, share: float = 0.375) -> None:
         self.store(share=share)
@@ -59,8 +58,7 @@ class ScoreAtLeast(Policy):
     """Acquire every tool with s_j >= 0.5, or another score named beforehand."""
 
     kind = "score-at-least"
-    fields = {"score": fields.number}
-    score: float
+    score: Annotated[float, number]
 
     def __init__(self, score: float = 0.5) -> None:
         self.store(score=score)
@@ -88,8 +86,7 @@ class ScoreMass(Policy):
     """Acquire the smallest prefix that holds 80% of the list's total score, or another share named beforehand."""
 
     kind = "score-mass"
-    fields = {"share": fields.share}
-    share: float
+    share: Annotated[float, share]
 
     def __init__(self, share: float = 0.8) -> None:
         self.store(share=share)
@@ -114,7 +111,7 @@ class FixedK(FittedPolicy):
     """The same number of top-ranked tools for every task, chosen on validation payoff."""
 
     kind = "fixed-k"
-    fields = {"k_": fields.whole}
+    k_: Annotated[int, count]
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
         if validation is None:
@@ -135,8 +132,8 @@ class _Threshold(FittedPolicy):
     always among them.
     """
 
-    fields = {"grid": fields.optional(fields.numbers), "threshold_": fields.number}
-    grid: tuple[float, ...] | None
+    grid: Annotated[tuple[float, ...] | None, or_none(numbers)]
+    threshold_: Annotated[float, number]
 
     def __init__(self, grid: Sequence[float] | None = None) -> None:
         self.store(grid=grid)
@@ -186,7 +183,7 @@ class ConstantSet(FittedPolicy):
     """
 
     kind = "constant-set"
-    fields = {"tools_": fields.names}
+    tools_: Annotated[tuple[str, ...], names]
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
         self.tools_ = _best_constant_set(logged, payoff)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 
+from camdf._settings import or_none, truth
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff, cost_of
 from camdf.core.probability import logit
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings, pieces
 from camdf.core.stopping import first_stop
 from camdf.models.linear import LinearModel, identity_tools
+from camdf.models.stored import columns, number, object_of, share, shares
 from camdf.models.tuning import LARGEST, best_stop_cutoff, between_quantiles
-from camdf.policies import fields
 from camdf.policies.base import FittedPolicy
 
 NEXT_TO_NOTHING = 1e-15
@@ -35,20 +36,13 @@ class StoppingPolicy(FittedPolicy):
     stops_above: ClassVar[bool] = True
     """True where high evidence says stop (>= cutoff), False where it says continue (stop below the cutoff)."""
 
-    fields = {
-        "columns": fields.columns,
-        "identity": fields.flag,
-        "cost_blind": fields.flag,
-        "threshold": fields.optional(fields.share),
-        "grid": fields.optional(fields.shares),
-        "model_": fields.linear_model,
-        "cutoff_": fields.number,
-    }
-    columns: tuple[str, ...]
-    identity: bool
-    cost_blind: bool
-    threshold: float | None
-    grid: tuple[float, ...] | None
+    columns: Annotated[tuple[str, ...], columns]
+    identity: Annotated[bool, truth]
+    cost_blind: Annotated[bool, truth]
+    threshold: Annotated[float | None, or_none(share)]
+    grid: Annotated[tuple[float, ...] | None, or_none(shares)]
+    model_: Annotated[LinearModel, object_of(LinearModel)]
+    cutoff_: Annotated[float, number]
 
     def __init__(
         self,
@@ -74,8 +68,7 @@ class StoppingPolicy(FittedPolicy):
 
     def evidence(self, rankings: Rankings, payoff: Payoff) -> Floats:
         """(n, m): the number that is compared with the cutoff at every depth 0 .. m - 1."""
-        model: LinearModel = self.model_
-        return model.evidence(self._seen(rankings), payoff)
+        return self.model_.evidence(self._seen(rankings), payoff)
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
         if validation is None:

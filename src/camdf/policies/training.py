@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Annotated, Any, Self
 
+from camdf._settings import or_none
 from camdf.core.payoff import Payoff
+from camdf.errors import UsageError
+from camdf.models.stored import LONGEST_NAME, Written, count, names_of, number, object_of, short_text, table_of
 
 GIVEN_SCORES = "given"
 """The kind of a scorer that nobody knows: the scores came with the tasks."""
@@ -18,21 +21,43 @@ SHOWN = 12
 """How many digits of a digest people read."""
 
 
+_texts = table_of(short_text, "strings", most=100)
+_payoffs = table_of(number, "numbers", most=100)
+
+
+def _payoff(value: Any) -> Payoff:
+    """A payoff whose numbers are as bounded as any others of a file."""
+    payoff: Payoff = object_of(Payoff)(value)
+    try:
+        pressure = number(payoff.cost_pressure)
+    except ValueError as error:
+        raise UsageError(f"cost_pressure: must be {error}") from None
+    return Payoff(pressure, payoff.value, float(payoff.recourse))
+
+
+stored_payoff = or_none(_payoff)
+
+
+def _settings(value: Any) -> tuple[tuple[str, str], ...]:
+    """What a scorer was set to."""
+    return tuple(sorted(_texts(value).items()))
+
+
 @dataclass(frozen=True)
 class ScorerRecord:
     """What gave the scores of some tasks, as far as a name can tell: two scorers of equal records score alike."""
 
-    kind: str
+    kind: Annotated[str, short_text]
     """"start", "bm25", "embeddings", "llm" or "fusion"; "given" where the scores came with the tasks; and for a scorer
     of your own, where Python finds it."""
 
-    settings: tuple[tuple[str, str], ...] = ()
+    settings: Annotated[tuple[tuple[str, str], ...], _settings, Written(dict)] = ()
     """What it was set to, by name: how it writes a tool as text, for one."""
 
-    model: str = ""
+    model: Annotated[str, short_text] = ""
     """The language model, or the one that embeds texts; "" where there is none."""
 
-    examples_sha256: str = ""
+    examples_sha256: Annotated[str, short_text] = ""
     """Of the examples that it reads, whose tools are named without their servers; "" where it reads none."""
 
     @property
@@ -57,14 +82,14 @@ GIVEN = ScorerRecord(GIVEN_SCORES)
 class FittedCatalogue:
     """The tools on the lists that a policy was fitted on."""
 
-    tools: int
+    tools: Annotated[int, count]
     """How many there are."""
 
-    sha256: str
+    sha256: Annotated[str, short_text]
     """Of their names in order, a line each."""
 
-    names: tuple[str, ...] = ()
-    """Their names in order; of a larger catalogue the first `NAMES_KEPT`."""
+    names: Annotated[tuple[str, ...], names_of(NAMES_KEPT)] = ()
+    """Their names in order; of a larger catalogue the first `NAMES_KEPT`, and none that a file could not hold."""
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Self:
@@ -73,7 +98,8 @@ class FittedCatalogue:
 
         ordered = sorted(set(names))
         content = "\n".join(ordered).encode(errors="surrogatepass")
-        return cls(len(ordered), sha256(content).hexdigest(), tuple(ordered[:NAMES_KEPT]))
+        kept = [name for name in ordered[:NAMES_KEPT] if len(name) <= LONGEST_NAME]
+        return cls(len(ordered), sha256(content).hexdigest(), tuple(kept))
 
     def unknown(self, names: Iterable[str]) -> tuple[str, ...]:
         """Those of some names that the catalogue does not have; none where it does not name all of its own."""
@@ -85,24 +111,24 @@ class FittedCatalogue:
 class Training:
     """What a policy was fitted on, and how it did: travels inside the artifact."""
 
-    data_sha256: str = ""
-    tasks: int = 0
-    groups: int = 0
-    validation_tasks: int = 0
-    label_noise: float | None = None
+    data_sha256: Annotated[str, short_text] = ""
+    tasks: Annotated[int, count] = 0
+    groups: Annotated[int, count] = 0
+    validation_tasks: Annotated[int, count] = 0
+    label_noise: Annotated[float | None, or_none(number)] = None
     """The `rate` of `estimate_label_noise`, an upper bound on the share of flipped labels; None where not known."""
 
-    validation_payoff: dict[str, float] = field(default_factory=dict)
+    validation_payoff: Annotated[dict[str, float], _payoffs] = field(default_factory=dict)
     """Mean payoff on held-out tasks: this policy's, and that of each baseline it was compared with, by name."""
 
-    payoff: Payoff | None = None
+    payoff: Annotated[Payoff | None, stored_payoff] = None
     """What it was fitted and measured under, also where the policy itself serves any payoff; None where not known."""
 
-    made_up: int = 0
+    made_up: Annotated[int, count] = 0
     """How many of the tasks a language model made up: such labels promise nothing about real tasks."""
 
-    scorer: ScorerRecord | None = None
+    scorer: Annotated[ScorerRecord | None, or_none(object_of(ScorerRecord))] = None
     """What gave the scores (`camdf.scorers.record_of`); None where not known."""
 
-    catalogue: FittedCatalogue | None = None
+    catalogue: Annotated[FittedCatalogue | None, or_none(object_of(FittedCatalogue))] = None
     """The tools on the lists; None where not known."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import TIMEOUT_MAX
 from time import monotonic
-from typing import Any
+from typing import Annotated, Any
 
-from camdf._settings import checked_setting, number, whole_number
+from camdf._settings import keep, number, whole_number
 from camdf.runtime.forks import Locked
 
 
@@ -22,9 +22,11 @@ class Breaker(Locked):
     breaker. `clock` says how late it is, in seconds.
     """
 
+    failures: Annotated[int, whole_number(1)]
+    seconds: Annotated[float, number(above=0, most=TIMEOUT_MAX, unit="seconds")]
+
     def __init__(self, failures: int = 5, seconds: float = 30.0, clock: Callable[[], float] = monotonic) -> None:
-        self.failures: int = checked_setting("Breaker", "failures", failures, whole_number(1))
-        self.seconds: float = checked_setting("Breaker", "seconds", seconds, number(most=TIMEOUT_MAX, above=0))
+        keep(self, failures=failures, seconds=seconds)
         self._clock = clock
         self._in_a_row = 0
         self._rests_until = -float("inf")

@@ -16,7 +16,7 @@ from threading import Lock
 from time import monotonic
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from camdf.errors import UsageError
+from camdf._settings import Check, check_that, is_accepted
 from camdf.runtime.forks import renewed_in_forks
 from camdf.runtime.workers import BusyError, Work, Workers
 
@@ -40,10 +40,19 @@ Source: TypeAlias = T | str | PathLike[str] | Callable[[], T] | Flag
 """The value itself, the path of a file that holds it as JSON, a function that returns it, or a flag."""
 
 
+def source_of(check: Check, what: str) -> Check:
+    """A value that a check accepts, or a place to read one from."""
+
+    def is_source(value: Any) -> bool:
+        return isinstance(value, (Flag, str, PathLike)) or callable(value) or is_accepted(check, value)
+
+    return check_that(f"{what}, or a file, a function or a Flag to read it from", is_source)
+
+
 class Switch(Generic[T]):
     """The last good value of a source, read again where it is older than `every` seconds."""
 
-    def __init__(self, what: str, source: Source[T], safe: T, checked: Callable[[Any], T], every: float) -> None:
+    def __init__(self, source: Source[T], safe: T, checked: Callable[[Any], T], every: float) -> None:
         self.value = safe
         self.error = ""
         self.every = every
@@ -55,13 +64,7 @@ class Switch(Generic[T]):
         self._worker = Workers(1)
         self.renew()
         if self.stays:
-            try:
-                self.value = checked(source)
-            except ValueError as error:
-                raise UsageError(
-                    f"The {what} must be {error}, or a file, a function or a Flag to read it from. "
-                    f"Got {source!r} instead."
-                ) from None
+            self.value = checked(source)
         renewed_in_forks(self)
 
     def renew(self) -> None:

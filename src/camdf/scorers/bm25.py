@@ -6,11 +6,11 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from camdf._settings import checked_setting, number
+from camdf._settings import keep, number, share
 from camdf.errors import require
 from camdf.scorers.base import LISTS_KEPT, over_maximum, words_text
 from camdf.scorers.with_examples import GivenExamples, Texts, tool_examples
@@ -50,6 +50,9 @@ class BM25:
     bm25s it cannot even be made, because a gate would hide what goes wrong later.
     """
 
+    k1: Annotated[float, number(0)]
+    b: Annotated[float, share]
+
     def __init__(
         self,
         *,
@@ -60,8 +63,7 @@ class BM25:
         examples: GivenExamples = (),
     ) -> None:
         require("bm25s", "bm25")
-        self.k1: float = checked_setting("BM25", "k1", k1, number(0))
-        self.b: float = checked_setting("BM25", "b", b, number(0, 1))
+        keep(self, k1=k1, b=b)
         self.text = text
         self.tokens = tokens
         self.examples = tool_examples(examples)

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from math import inf
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from camdf._settings import checked_setting, number
-from camdf.core.payoff import is_number
+from camdf._settings import check_that, checked_setting, keep, number, one_of, series
 from camdf.core.rankings import Floats, mean_ranks
-from camdf.errors import ScorerError, UsageError
+from camdf.errors import ScorerError
 from camdf.scorers.base import Scorer, checked, embedding_of, over_maximum
 from camdf.scorers.with_examples import examples_digest_of
 from camdf.tools import Tool
 
 HOW = ("reciprocal-rank", "mean")
+
+
+def _are_scorers(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) > 0 and all(map(callable, value))
+
+
+_at_least_one = check_that("at least one scorer", _are_scorers)
 
 
 class Fusion:
@@ -31,6 +36,10 @@ class Fusion:
     Both lie in [0, 1], and the order of the tools changes nothing. If one scorer fails, the fusion fails.
     """
 
+    scorers: Annotated[tuple[Scorer, ...], _at_least_one]
+    how: Annotated[str, one_of(*HOW)]
+    k: Annotated[float, number(0)]
+
     def __init__(
         self,
         scorers: Sequence[Scorer],
@@ -39,18 +48,11 @@ class Fusion:
         k: float = 60.0,
         weights: Sequence[float] | None = None,
     ) -> None:
-        if not scorers or how not in HOW:
-            raise UsageError(f"A fusion needs at least one scorer, and 'how' from {HOW}. Got {how!r} instead.")
         if weights is None:
             weights = [1.0] * len(scorers)
-        if len(weights) != len(scorers) or not all(is_number(weight) and 0 < weight < inf for weight in weights):
-            raise UsageError(
-                f"The 'weights' of a fusion must be one positive number for each of its {len(scorers)} scorers. "
-                f"Got {weights!r} instead."
-            )
-        self.scorers = tuple(scorers)
-        self.how = how
-        self.k: float = checked_setting("Fusion", "k", k, number(0))
+        keep(self, scorers=tuple(scorers), how=how, k=k)
+        positive = series(number(above=0), f"{len(scorers)} positive numbers, one for each scorer", len(scorers))
+        checked_setting("Fusion", "weights", weights, positive)
         self.weights = np.array(weights, dtype=np.float64)
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:

@@ -29,7 +29,7 @@ from typing import Annotated, Any
 
 from camdf._files import write_whole
 from camdf._json import objects_in
-from camdf._settings import Settings, number, one_of, whole_number
+from camdf._settings import Settings, check_that, instance_of, number, one_of, or_none, string, truth, whole_number
 from camdf.errors import ScorerError, UsageError
 from camdf.scorers.endpoint import ENDPOINT, completion, may_be_asked
 from camdf.tools import READ, Tool, keyed
@@ -59,24 +59,34 @@ AGAIN = "\n\nAn earlier answer gave these candidates no number between 0 and 1. 
 CLIPPED_WITHIN = 0.1
 
 
+def _endpoint(value: Any) -> Any:
+    if not may_be_asked(value):  # it may hold a secret, so it is not repeated
+        raise UsageError(f"The 'url' of Necessity must be {ENDPOINT}.")
+    return value
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike)
+
+
 @dataclass(eq=False, repr=False)
 class Necessity(Settings):
     """Scores by a language model behind an OpenAI-compatible endpoint."""
 
-    url: str
+    url: Annotated[str, _endpoint]
     """Up to and including /v1; /chat/completions is appended."""
 
-    model: str
+    model: Annotated[str, string]
     """What the endpoint calls the model."""
 
     variant: Annotated[str, one_of(*VARIANTS)] = "default"
     """Or "conservative": high only where clearly needed before an irreversible step."""
 
     _: KW_ONLY
-    key_variable: str | None = None
+    key_variable: Annotated[str | None, or_none(string)] = None
     """The environment variable that holds the API key; None sends no key."""
 
-    cache: str | os.PathLike[str] | None = None
+    cache: Annotated[str | os.PathLike[str] | None, or_none(check_that("a folder", _is_path))] = None
     """A folder that keeps every answer, one JSON file each, without the task's text; None keeps none."""
 
     timeout: Annotated[float, number(above=0, most=TIMEOUT_MAX, unit="seconds")] = 30.0
@@ -88,16 +98,11 @@ class Necessity(Settings):
     retries: Annotated[int, whole_number(0)] = 3
     """Further attempts after a refused connection, a timeout, status 429 or 5xx."""
 
-    structured: bool = True
+    structured: Annotated[bool, truth] = True
     """Whether the JSON schema of the answer is sent; False for endpoints that know none."""
 
-    options: Mapping[str, Any] | None = None
+    options: Annotated[Mapping[str, Any] | None, or_none(instance_of(dict))] = None
     """Further fields of the request, as {"seed": 1}; a value of None removes a field, as temperature."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not may_be_asked(self.url):  # it may hold a secret, so it is not repeated
-            raise UsageError(f"The 'url' of Necessity must be {ENDPOINT}.")
 
     def __call__(self, task: str, tools: Sequence[Tool]) -> list[float]:
         """Scores in [0, 1]."""

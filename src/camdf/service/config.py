@@ -16,10 +16,12 @@ from hashlib import sha256
 from typing import Annotated, Any, TypeAlias, get_args
 
 from camdf._settings import (
+    Check,
     Settings,
     by_name,
     check_that,
     instance_of,
+    is_accepted,
     names,
     number,
     one_of,
@@ -31,7 +33,8 @@ from camdf._settings import (
 )
 from camdf.errors import UsageError
 from camdf.gate.append import Channel
-from camdf.gate.settings import Guards, Limits
+from camdf.gate.settings import Guards, Limits, Rollout
+from camdf.prices import Prices
 
 COLD_STARTS = {"cold-start": "similarity", "cold-start-probability": "probability"}
 """Names in place of a policy's file, and the kind of scores that each is for."""
@@ -80,84 +83,28 @@ class ScorerSettings(Settings):
     """Whether the endpoint holds answers to a JSON schema."""
 
 
-@dataclass(frozen=True)
-class PriceSettings(Settings):
-    """What tools cost, as `camdf.Prices` says, which also has the values of what is left out."""
-
-    uncached: Annotated[float | None, or_none(positive)] = None
-    """Dollars for a million input tokens."""
-
-    cached: Annotated[float | None, or_none(not_negative)] = None
-    """Dollars for a million input tokens that the provider has cached."""
-
-    turns: Annotated[float | None, or_none(number(1, 1e6))] = None
-    """Model calls of a task, on average."""
-
-    misuse: Annotated[float | None, or_none(not_negative)] = None
-    """Needless calls of an offered tool that no task required, on average."""
-
-    seconds: Annotated[float | None, or_none(not_negative)] = None
-    """What a call takes."""
-
-    dollars_per_second: Annotated[float | None, or_none(not_negative)] = None
-    """What waiting a second costs."""
-
-    failure_rate: Annotated[float | None, or_none(share)] = None
-    """The share of calls that fail."""
-
-    dollars_per_failure: Annotated[float | None, or_none(not_negative)] = None
-    """What a call that fails costs."""
-
-    privacy: Annotated[Mapping[str, float] | None, or_none(by_name(not_negative, "dollars"))] = None
-    """Dollars a task for being exposed to a tool, or to a server's tools."""
-
-    def given(self) -> dict[str, Any]:
-        """Those that are not left out."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+def _is_flag(value: Any) -> bool:
+    if not isinstance(value, dict) or value.keys() != {"flag"}:
+        return False
+    return isinstance(value["flag"], str) and value["flag"] != ""
 
 
-def _flag(value: Any) -> bool:
-    return (
-        isinstance(value, dict) and value.keys() == {"flag"} and isinstance(value["flag"], str) and bool(value["flag"])
-    )
-
-
-def _or_source(check: Any, what: str) -> Any:
+def _or_source(check: Check, what: str) -> Check:
     """A value, the path of a file that holds one, or a flag."""
 
-    def checks(value: Any) -> Any:
-        try:
-            return value if isinstance(value, str) or _flag(value) else check(value)
-        except ValueError:
-            raise ValueError(f'{what}, a file that holds it, or {{ flag = "name" }}') from None
+    def holds(value: Any) -> bool:
+        return isinstance(value, str) or _is_flag(value) or is_accepted(check, value)
 
-    return checks
+    return check_that(f'{what}, a file that holds it, or {{ flag = "name" }}', holds)
 
 
-@dataclass(frozen=True)
-class RolloutSettings(Settings):
-    """For which conversations the gate cuts, which explore, and whether it works at all: `camdf.gate.Rollout`."""
+@dataclass(frozen=True, eq=False)
+class RolloutOfFile(Rollout):
+    """A `Rollout` as a file can say it: it names a flag, whose client is the process's own, and has no functions."""
 
     share: Annotated[Any, _or_source(share, "a share from 0 to 1")] = 1.0
-    """Of the conversations that are cut for: a value, the path of a file that holds it, or `{ flag = "name" }`."""
-
     off: Annotated[Any, _or_source(truth, "true or false")] = False
-    """Whether nothing is cut for anybody: a value, the path of a file that holds it, or `{ flag = "name" }`."""
-
-    salt: Annotated[str, string] = ""
-    """Another one picks other conversations."""
-
     every: Annotated[float, seconds] = 1.0
-    """How old a value may be before a file or a flag is read again, in seconds."""
-
-    explore: Annotated[float, share] = 0.0
-    """The share of named conversations that see every tool, and are flagged."""
-
-    explore_pressure: Annotated[float | None, or_none(not_negative)] = None
-    """A cost pressure below the gate's, by which they get fewer instead."""
-
-    explore_key: Annotated[str, string] = ""
-    """By which conversations are dealt, the same on all workers: who knows it and a name knows who explores."""
 
 
 def _scorer(value: Any) -> Any:
@@ -207,7 +154,7 @@ class GateSettings(Settings):
     """A file of what people ask the tools for, which `camdf examples` writes; for the scorers "start" and "bm25". Or of
     past requests that the policy recalls, which `camdf fit --remember` writes; for the scorer "start"."""
 
-    prices: Annotated[Any, or_none(instance_of(PriceSettings))] = None
+    prices: Annotated[Prices | None, or_none(instance_of(Prices))] = None
     """What tools cost. Without it every tool costs 1."""
 
     mode: Annotated[str, one_of("drop", "append", "defer", "allow", "shadow")] = "drop"
@@ -219,7 +166,8 @@ class GateSettings(Settings):
 
     guards: Guards = Guards()
     limits: Limits = Limits(seconds=2.0)
-    rollout: RolloutSettings = RolloutSettings()
+    # The settings of a `Rollout` that are not left out: a rollout itself reads files and flags.
+    rollout: Table = field(default_factory=dict)
 
     @property
     def asks_a_model(self) -> bool:
@@ -235,11 +183,14 @@ class GateSettings(Settings):
 GROUPS: dict[str, type[Any]] = {
     "guards": Guards,
     "limits": Limits,
-    "rollout": RolloutSettings,
-    "prices": PriceSettings,
+    "rollout": RolloutOfFile,
+    "prices": Prices,
     "scorer": ScorerSettings,
 }
 """Tables inside of a gate's."""
+
+MADE = ("guards", "limits", "prices", "scorer")
+"""Those that are values, made at once."""
 
 OWN = ("guards", "limits", "rollout")
 """Those of which each key is decided by itself."""
@@ -357,7 +308,7 @@ class Configuration:
         for table in self._tables(tenant, route).values():
             inherited = {key: value for key, value in merged.items() if key not in table.get("unset", ())}
             merged = _over(inherited, {key: value for key, value in table.items() if key in GATE_KEYS})
-        made = {name: GROUPS[name](**merged[name]) for name in GROUPS if isinstance(merged.get(name), dict)}
+        made = {name: GROUPS[name](**merged[name]) for name in MADE if isinstance(merged.get(name), dict)}
         if "limits" in merged:
             made["limits"] = Limits(**{"seconds": GateSettings.limits.seconds, **merged["limits"]})
         return GateSettings(**{**merged, **made})

@@ -102,7 +102,9 @@ def problems_in(table: Any, kind: type[Any], place: str) -> list[str]:
         return [f"{place} must be a table, as [{place}]. Got {table!r} instead."]
     known: Any = kind
     groups = GROUPS if kind is GateSettings else {}
-    names, checks, problems = [part.name for part in fields(kind)], checks_of(known), []
+    names = [part.name for part in fields(kind) if part.init]
+    checks = checks_of(known)
+    problems = []
     for key, value in table.items():
         where = f"{place}.{key}"
         if key not in names:
@@ -158,7 +160,8 @@ def _contradiction(settings: GateSettings, table_of: TableOf) -> str:
     if settings.cost_pressure is not None and settings.task_worth is not None:
         where = table_of("cost_pressure", "task_worth")
         return f"[{where}] has both cost_pressure and task_worth, which say the same. Leave one out."
-    if settings.mode == "shadow" and (settings.rollout.share != 1.0 or settings.rollout.off is not False):
+    cuts_for_all = settings.rollout.get("share", 1.0) == 1.0 and settings.rollout.get("off", False) is False
+    if settings.mode == "shadow" and not cuts_for_all:
         where = table_of("mode", "rollout.share", "rollout.off")
         return (
             f"[{where}] has a rollout, which says for whom to cut, where the mode is 'shadow', which cuts for nobody. "

@@ -25,7 +25,7 @@ from camdf.prices import Prices
 from camdf.scorers import BM25, Necessity, Scorer, Start
 from camdf.scorers.named import scorer_of
 from camdf.scorers.with_examples import ToolExamples
-from camdf.service.config import COLD_STARTS, START, GateSettings, PriceSettings, ScorerSettings
+from camdf.service.config import COLD_STARTS, START, GateSettings, ScorerSettings
 from camdf.service.rollouts import rollout_of
 from camdf.tools import Tool
 
@@ -92,7 +92,7 @@ def gate_of(settings: GateSettings, policy: Policy, folder: str, examples: str =
         policy,
         scorer,
         payoff_of_route(settings, policy),
-        prices=Costs(prices_of(settings.prices)),
+        prices=Costs(settings.prices),
         tool_search=settings.searches,
         mode=settings.mode,  # type: ignore[arg-type]
         channels=_channels(settings.channels),
@@ -113,11 +113,6 @@ def is_made_up(policy: Policy) -> bool:
     """Whether all tasks that a policy was fitted on are made up."""
     training = policy.training_
     return training is not None and 0 < training.tasks <= training.made_up
-
-
-def prices_of(settings: PriceSettings | None) -> Prices | None:
-    """The prices that settings describe; None where there is no table of them."""
-    return None if settings is None else Prices(**settings.given())
 
 
 def payoff_of_route(settings: GateSettings, policy: Policy) -> Payoff:

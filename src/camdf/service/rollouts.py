@@ -10,38 +10,42 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from camdf._settings import share, truth
+from camdf._settings import Check, share, truth
 from camdf.errors import UsageError
 from camdf.gate import Flag, Rollout
 from camdf.runtime.switch import LONGEST, PATIENCE, held_by
 from camdf.runtime.workers import BusyError, Workers
-from camdf.service.config import RolloutSettings
+from camdf.service.config import Table
+
+SOURCES: dict[str, tuple[Check, str]] = {"share": (share, "0.2"), "off": (truth, "false")}
+"""What a file or a flag may say: how it is checked, and an example."""
 
 FLAG_READER = Workers(1)
 """A client may hang, and must not hold up what else is read again."""
 
 
-def rollout_of(settings: RolloutSettings, folder: str) -> Rollout:
+def rollout_of(table: Table, folder: str) -> Rollout:
     """One for all gates that ask for the same, so that a file is read once for a thousand tenants."""
-    return _rollout(json.dumps(asdict(settings)), folder)
+    return _rollout(json.dumps(dict(table), sort_keys=True), folder)
 
 
 @lru_cache(maxsize=1024)
 def _rollout(written: str, folder: str) -> Rollout:
     settings = json.loads(written)
-    return Rollout(**{**settings, **{name: _source(settings[name], folder) for name in ("share", "off")}})
+    for name in SOURCES:
+        if name in settings:
+            settings[name] = _source(settings[name], folder)
+    return Rollout(**settings)
 
 
-def check_rollout(settings: RolloutSettings, table_of: Callable[[str], str], folder: str) -> None:
+def check_rollout(table: Table, table_of: Callable[[str], str], folder: str) -> None:
     """Refuse files and flags that say nothing which can be used, with the key, the value and the remedy."""
-    kinds: tuple[tuple[str, Callable[[Any], Any], str], ...] = (("share", share, "0.2"), ("off", truth, "false"))
-    for name, checked, example in kinds:
-        source = getattr(settings, name)
+    for name, (checked, example) in SOURCES.items():
+        source = table.get(name)
         key = f"{table_of(f'rollout.{name}')}.rollout.{name}"
         if isinstance(source, str):
             _check_file(Path(folder, source), checked, f"{key} is the file {source!r}", example)

@@ -5,12 +5,13 @@ Numbers are finite and within bounds, names are not empty, and an unknown field 
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 from camdf.errors import needs
+from camdf.gate.ranking import Ranked
 
 with needs("serve"):
-    from msgspec import UNSET, Meta, Struct, UnsetType
+    from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
 LARGEST = 1e9
 """No score and no cost is larger: sums of a hundred thousand of them are still exact to seven digits."""
@@ -74,21 +75,8 @@ class DecideRequest(Body):
             raise ValueError("Give either a 'ranking', or 'messages' together with 'tools'")
 
 
-class RankedTool(Struct):
-    """One candidate as the policy saw it."""
-
-    name: str
-    score: float
-    cost: float
-    priced_cost: float
-    evidence: float | None
-    kept: bool
-    why: str
-    held: bool
-    """Whether it stays whatever the policy says."""
-
-    trusted: bool
-    """Whether its server is trusted."""
+RankedTool = defstruct("RankedTool", list(get_type_hints(Ranked).items()), namespace={"__doc__": Ranked.__doc__})
+"""The fields of `Ranked`, which is a tuple: JSON has them by name."""
 
 
 class JoiningTools(Struct, kw_only=True):
@@ -152,7 +140,7 @@ class Decision(Struct, kw_only=True, omit_defaults=True):
     betas: list[str] = []
     """What Anthropic has to be told in `betas` for these messages."""
 
-    ranking: list[RankedTool] | UnsetType = UNSET
+    ranking: list[RankedTool] | UnsetType = UNSET  # type: ignore[valid-type]
 
 
 class FindRequest(Body):

@@ -13,18 +13,20 @@ from itertools import starmap
 from typing import Annotated, Any, Literal
 
 from camdf import datasets
+from camdf._settings import checks_of
 from camdf.core.payoff import Payoff
 from camdf.errors import CamdfError, UsageError, needs
 from camdf.gate import Gate, GateDecision, Guards, Limits, Rollout
 from camdf.gate.lists import openai
 from camdf.gate.target import Target
 from camdf.policies.rules import TopK
+from camdf.prices import Prices
 from camdf.scorers.base import Scorer
 from camdf.scorers.with_examples import examples_digest_of
 from camdf.service.calls import HttpAnswer, HttpCall, Routes, served_on
-from camdf.service.config import COLD_STARTS, START, GateSettings, PriceSettings
+from camdf.service.config import COLD_STARTS, START, GateSettings
 from camdf.service.config_file import problems_in
-from camdf.service.gates import Costs, prices_of
+from camdf.service.gates import Costs
 from camdf.service.limits import RefusedError
 from camdf.service.playground.curve import PayoffPoint, curve
 from camdf.service.shapes import Body, Candidate, JsonObject, Name, RankedTool
@@ -94,7 +96,7 @@ class Looked(Struct, kw_only=True):
     reason: str
     cost_pressure: float
     tool_search: bool
-    ranking: list[RankedTool]
+    ranking: list[RankedTool]  # type: ignore[valid-type]
     costs: dict[str, float]
     curve: list[PayoffPoint]
     wire: JsonObject
@@ -155,7 +157,7 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
     sent = {tool.name: tool.cost for tool in asked.ranking or ()}
     edited = {name: cost for name, cost in {**sent, **asked.costs}.items() if cost}
     prices = settings.prices if served and asked.prices is UNSET else _page_prices(asked)
-    costs = Costs(prices_of(prices), edited)
+    costs = Costs(prices, edited)
     if asked.tool_search is UNSET:
         asked = msgspec.structs.replace(asked, tool_search=served and bool(serving.tool_search))
 
@@ -220,7 +222,7 @@ def _program(
     worth: Payoff,
     served: GateSettings,
     costs: Mapping[str, float] | None,
-    prices: PriceSettings | None,
+    prices: Prices | None,
 ) -> str:
     """A program that decides the same, with what was chosen and nothing else. Neither explores."""
     policy = _policy_in_code(served.policy, gate)
@@ -267,13 +269,13 @@ def _payoff_in_code(worth: Payoff) -> str:
     return f"camdf.Payoff({worth.cost_pressure!r}, {str(worth.value)!r}{recourse})"
 
 
-def _settings_in_code(gate: Gate, costs: Mapping[str, float] | None, prices: PriceSettings | None) -> dict[str, str]:
+def _settings_in_code(gate: Gate, costs: Mapping[str, float] | None, prices: Prices | None) -> dict[str, str]:
     """The settings of a gate that are not the defaults, by name."""
     settings: dict[str, str] = {}
     if costs is not None:
         settings["prices"] = repr(dict(costs))
     elif prices is not None:
-        settings["prices"] = f"camdf.Prices({_keywords(prices.given())})"
+        settings["prices"] = f"camdf.Prices({_keywords(_changed(prices))})"
     for name in ("guards", "limits"):
         values = _changed(getattr(gate, name))
         if values:
@@ -302,20 +304,21 @@ def _page_payoff(asked: LookRequest, serving: Gate) -> Payoff:
     return Payoff(pressure, asked.value, asked.recourse)
 
 
-def _page_prices(asked: LookRequest) -> PriceSettings | None:
+def _page_prices(asked: LookRequest) -> Prices | None:
     """Those of the page; a UsageError names every one that is not what it must be."""
     if asked.prices is UNSET:
         return None
-    problems = problems_in(asked.prices, PriceSettings, "prices")
+    problems = problems_in(asked.prices, Prices, "prices")
     if problems:
         raise UsageError(" ".join(problems))
-    return PriceSettings(**asked.prices)
+    return Prices(**asked.prices)
 
 
-def _changed(settings: Guards | Limits) -> dict[str, Any]:
+def _changed(settings: Guards | Limits | Prices) -> dict[str, Any]:
     """The settings that are not the defaults, as a program writes them; the time limit is the service's own."""
-    usual = Limits(seconds=settings.seconds) if isinstance(settings, Limits) else Guards()
-    changed = {name: value for name, value in vars(settings).items() if value != getattr(usual, name)}
+    usual = Limits(seconds=settings.seconds) if isinstance(settings, Limits) else type(settings)()
+    given = {name: getattr(settings, name) for name in checks_of(type(settings))}
+    changed = {name: value for name, value in given.items() if value != getattr(usual, name)}
     return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in changed.items()}
 
 
