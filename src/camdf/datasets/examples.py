@@ -100,19 +100,31 @@ def _example(where: str, record: Pairs) -> Example:
     origin = known.get("origin", "made up")
     if origin not in get_args(Origin):
         refuse(where, "origin", f"be one of {', '.join(get_args(Origin))}", origin, "Leave it out for 'made up'.")
-    vector = _vector(where, known["vector"]) if known.get("vector") else b""
+    vector = _direction_from_base64(where, known.get("vector"))
+    asked = known["text"]
+    if asked != "" or not vector:
+        text(where, "text", asked)
     return Example(
-        "" if vector and known["text"] == "" else text(where, "text", known["text"]),
+        asked,
         tuple(list_of_names(where, "needed", known["needed"])),
         tuple(tuple(list_of_names(where, "or", group)) for group in groups),
-        text(where, "lang", known["lang"]) if known.get("lang") else "",
+        _text_or_empty(where, "lang", known),
         origin,
         vector,
-        *(text(where, name, known[name]) if known.get(name) else "" for name in ("group", "user")),
+        _text_or_empty(where, "group", known),
+        _text_or_empty(where, "user", known),
     )
 
 
-def _vector(where: str, value: object) -> bytes:
+def _text_or_empty(where: str, name: str, known: dict[str, Any]) -> str:
+    """The text of an optional field; "" where it is not there or empty."""
+    value = known.get(name)
+    return text(where, name, value) if value else ""
+
+
+def _direction_from_base64(where: str, value: object) -> bytes:
+    if not value:
+        return b""
     try:
         return b64decode(text(where, "vector", value), validate=True)
     except ValueError:
@@ -139,17 +151,29 @@ def past_tasks(examples: Iterable[Example]) -> PastTasks | None:
         np.array([len(set(example.needed)) for example in known], dtype=np.int64),
         np.array([position[name] for example in known for name in dict.fromkeys(example.needed)], dtype=np.int64),
         np.array([example.group or str(place) for place, example in enumerate(known)], dtype=np.str_),
-        tuple(example.text for example in known) if any(example.text for example in known) else (),
-        tuple(example.user for example in known) if any(example.user for example in known) else (),
+        _empty_if_all_are([example.text for example in known]),
+        _empty_if_all_are([example.user for example in known]),
     )
+
+
+def _empty_if_all_are(texts: list[str]) -> tuple[str, ...]:
+    return tuple(texts) if any(texts) else ()
 
 
 def logged_examples(past: PastTasks) -> list[Example]:
     """Past tasks as examples, a line of a file each."""
-    ends, unknown = np.cumsum(past.counts)[:-1], ("",) * len(past)
-    needed = ([past.tools[place] for place in places] for places in np.split(past.needed, ends))
+    ends = np.cumsum(past.counts)[:-1]
+    unknown = ("",) * len(past)
+    needed = np.split(past.needed, ends)
     rows = zip(past.texts or unknown, needed, past.vectors, past.groups.tolist(), past.users or unknown, strict=True)
     return [
-        Example(text, tuple(names), origin="logged", vector=vector.tobytes(), group=group, user=user)
-        for text, names, vector, group, user in rows
+        Example(
+            text,
+            tuple(past.tools[place] for place in places),
+            origin="logged",
+            vector=vector.tobytes(),
+            group=group,
+            user=user,
+        )
+        for text, places, vector, group, user in rows
     ]

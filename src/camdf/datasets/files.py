@@ -66,7 +66,8 @@ KNOWN = frozenset((*REQUIRED, *OPTIONAL))
 ALL_OR_NONE = ("costs", "vector")
 """Fields that are in every record or in none."""
 
-NUMBERS, STRINGS = frozenset((float, int)), frozenset((str,))
+NUMBERS = frozenset((float, int))
+STRINGS = frozenset((str,))
 REPORTED = 4096
 """Rows of CSV between two reports."""
 
@@ -91,7 +92,8 @@ def read_jsonl(path: File, *, keep_order: bool = False, progress: Progress = sil
     """Logged tasks from JSON Lines, one record a line as this module describes them."""
     tasks = _Tasks(Path(path), "line")
     with Path(path).open("rb") as file:
-        report, done = in_megabytes(os.fstat(file.fileno()).st_size, progress), 0
+        report = in_megabytes(os.fstat(file.fileno()).st_size, progress)
+        done = 0
         for number, line in enumerate(file, start=1):
             if line.strip():
                 tasks.add_line(number, line)
@@ -102,20 +104,18 @@ def read_jsonl(path: File, *, keep_order: bool = False, progress: Progress = sil
 
 def read_parquet(path: File, *, keep_order: bool = False, progress: Progress = silent) -> LoggedTasks:
     """Logged tasks from one Parquet file, or from a folder of them in the order of their names. Needs pyarrow."""
-    columns, place = parquet.columns_of(path), Path(path)
+    columns = parquet.columns_of(path)
+    place = Path(path)
     if {"ranked", "called"} <= set(columns):
         raise DataError(
             f"{path}: is a table of mined tasks, as `camdf mine` writes it. Read it with camdf.logs.mined.read_logged."
         )
     if rows.is_rows(columns):
-        known, others = _columns(place, columns, rows.NEEDED, rows.OPTIONAL_COLUMNS)
-        lists = (
-            [batch.column(name).to_pylist() for name in known] for batch in parquet.batches(place, known, progress)
-        )
-        return _candidates(
-            place, known, others, chain.from_iterable(zip(*cells, strict=True) for cells in lists), keep_order
-        )
-    known, others = _columns(place, columns, REQUIRED, OPTIONAL)
+        known, others = _columns_to_read(place, columns, rows.NEEDED, rows.OPTIONAL_COLUMNS)
+        batches = parquet.batches(place, known, progress)
+        candidates = chain.from_iterable(_rows_of_batch(batch, known) for batch in batches)
+        return _tasks_of_candidates(place, known, others, candidates, keep_order)
+    known, others = _columns_to_read(place, columns, REQUIRED, OPTIONAL)
     tasks = _Tasks(place, "row", others)
     for batch in parquet.batches(place, known, progress):
         for record in parquet.records(place, batch, len(tasks) + 1, OPTIONAL):
@@ -129,18 +129,19 @@ def read_csv(path: File, *, keep_order: bool = False, progress: Progress = silen
     lines = _csv_rows(place, progress)
     head = next(lines, [])
     if rows.is_rows(head):
-        known, others = _columns(place, head, rows.NEEDED, rows.OPTIONAL_COLUMNS)
-        return _candidates(place, known, others, map(itemgetter(*map(head.index, known)), lines), keep_order)
+        known, others = _columns_to_read(place, head, rows.NEEDED, rows.OPTIONAL_COLUMNS)
+        candidates = map(itemgetter(*map(head.index, known)), lines)
+        return _tasks_of_candidates(place, known, others, candidates, keep_order)
     if not set(REQUIRED) <= set(head):
         raise DataError(
             f"{path}: must have a head with the columns {', '.join(rows.NEEDED)}, one row a candidate, or "
             f"{', '.join(REQUIRED)}, one row a task. Got {', '.join(head)[:200] or 'nothing'} instead. Rename them."
         )
-    known, others = _columns(place, head, REQUIRED, OPTIONAL)
+    known, others = _columns_to_read(place, head, REQUIRED, OPTIONAL)
     tasks = _Tasks(place, "row", others)
     for number, row in enumerate(lines, start=1):
         cells = {name: cell for name, cell in zip(head, row, strict=True) if name in known}
-        tasks.add(number, {name: _cell(place, number, name, cell) for name, cell in cells.items() if cell})
+        tasks.add(number, {name: _value_of_cell(place, number, name, cell) for name, cell in cells.items() if cell})
     return tasks.logged(keep_order)
 
 
@@ -150,7 +151,7 @@ def write_jsonl(logged: LoggedTasks, path: File) -> None:
     A new file is its owner's alone.
     """
     with whole_file(path, private=True) as new, open(new, "w", encoding="utf-8", newline="\n") as file:
-        for record in _records(logged):
+        for record in _records_of_tasks(logged):
             file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -159,35 +160,37 @@ def write_parquet(logged: LoggedTasks, path: File) -> None:
 
     A new file is its owner's alone.
     """
-    pyarrow, writer = require("pyarrow", "mining"), require("pyarrow.parquet", "mining")
+    pyarrow = require("pyarrow", "mining")
+    writer = require("pyarrow.parquet", "mining")
 
     def per_tool(value: str) -> Any:
         return pyarrow.list_(pyarrow.struct([("tool", pyarrow.string()), (value, pyarrow.float64())]))
 
-    schema = pyarrow.schema(
-        [
-            ("task_id", pyarrow.string()),
-            ("scores", per_tool("score")),
-            ("required", pyarrow.list_(pyarrow.string())),
-            ("n_required", pyarrow.int64()),
-            ("costs", per_tool("cost")),
-            ("group", pyarrow.string()),
-            *([] if logged.rankings.vectors is None else [("vector", pyarrow.list_(pyarrow.float64()))]),
-        ]
-    )
-    rows = [
-        {
-            **record,
-            "scores": [{"tool": tool, "score": score} for tool, score in record["scores"].items()],
-            "costs": [{"tool": tool, "cost": cost} for tool, cost in record["costs"].items()],
-        }
-        for record in _records(logged)
+    columns = [
+        ("task_id", pyarrow.string()),
+        ("scores", per_tool("score")),
+        ("required", pyarrow.list_(pyarrow.string())),
+        ("n_required", pyarrow.int64()),
+        ("costs", per_tool("cost")),
+        ("group", pyarrow.string()),
     ]
+    if logged.rankings.vectors is not None:
+        columns.append(("vector", pyarrow.list_(pyarrow.float64())))
+    rows = list(map(_with_lists_of_structs, _records_of_tasks(logged)))
     with whole_file(path, private=True) as new:
-        writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema), new)
+        writer.write_table(pyarrow.Table.from_pylist(rows, schema=pyarrow.schema(columns)), new)
 
 
-def _records(logged: LoggedTasks) -> Iterator[dict[str, Any]]:
+def _with_lists_of_structs(record: dict[str, Any]) -> dict[str, Any]:
+    """A record as a row of Parquet has it."""
+    return {
+        **record,
+        "scores": [{"tool": tool, "score": score} for tool, score in record["scores"].items()],
+        "costs": [{"tool": tool, "cost": cost} for tool, cost in record["costs"].items()],
+    }
+
+
+def _records_of_tasks(logged: LoggedTasks) -> Iterator[dict[str, Any]]:
     rankings = logged.rankings
     for row, length in enumerate(rankings.lengths.tolist()):
         tools = rankings.names(row)
@@ -209,7 +212,9 @@ class _Tasks:
     """The records of a file, checked one by one and kept as columns."""
 
     def __init__(self, path: Path, unit: str, others: Iterable[str] = ()) -> None:
-        self.path, self.unit, self.others = path, unit, others
+        self.path = path
+        self.unit = unit
+        self.others = others
         self.gathered = Gathered()
         self.number: dict[str, int] = {}
         self.first: dict[str, Any] | None = None
@@ -221,60 +226,63 @@ class _Tasks:
     def add_line(self, number: int, line: bytes) -> None:
         """The record in a line of JSON Lines."""
         try:
-            record = _plain.decode(line.decode())
+            record = _json_of_tasks.decode(line.decode())
         except (ValueError, RecursionError):
             record = None
-        if isinstance(record, dict) and self._is_good(record):
-            self._keep(number, record)
-        else:  # read it again, with everything that may be wrong
-            self._keep(number, self._checked(number, json_object(self._where(number), line, first=number == 1)))
+        if not isinstance(record, dict) or not self._is_plainly_good(record):
+            again = json_object(self._where(number), line, first=number == 1)  # with everything that may be wrong
+            record = self._checked_closely(number, again)
+        self._gather(number, record)
 
     def add(self, number: int, record: dict[str, Any]) -> None:
         """A record, which is checked field by field unless it is plainly good, as nearly all are."""
-        self._keep(number, record if self._is_good(record) else self._checked(number, record))
+        if not self._is_plainly_good(record):
+            record = self._checked_closely(number, _with_pairs(record))
+        self._gather(number, record)
 
-    def _keep(self, number: int, record: dict[str, Any]) -> None:
-        task_id, costs = record["task_id"], record.get("costs")
+    def _gather(self, number: int, record: dict[str, Any]) -> None:
+        task_id = record["task_id"]
         if task_id in self.number:
             remedy = f"It stands in {self._where(self.number[task_id])} too; rename or remove one."
             refuse(self._where(number), "task_id", "be different for every task", task_id, remedy)
-        vector = record.get("vector", ())
-        first = self.first = self.first or record
+        first = self.first or record
+        self.first = first
         for name in ALL_OR_NONE:
             if (name in first) != (name in record):
                 raise DataError(
                     f"{self._where(number)}, field {name!r}: must be in every record or in none, and only some have "
                     "it. Add it where it is missing, or remove it."
                 )
+        vector = record.get("vector", ())
         if len(vector) != self.gathered.dimensions and first is not record:
             many = f"have {self.gathered.dimensions} numbers, as those before it"
             refuse(self._where(number), "vector", many, vector, "Make all vectors with one model.")
         self.number[task_id] = number
         required = record["required"]
         count = record.get("n_required", len(required))
-        self.gathered.add(task_id, record.get("group", task_id), record["scores"], required, count, costs, vector)
+        group = record.get("group", task_id)
+        self.gathered.add(task_id, group, record["scores"], required, count, record.get("costs"), vector)
 
     def logged(self, keep_order: bool) -> LoggedTasks:
         """All of them as one table."""
         if not self.number:
             raise DataError(f"{self.path}: must hold at least one task, and is empty. Write one record a task.")
-        _tell(self.ignored + Counter(dict.fromkeys(self.others, len(self))), "records")
+        _warn_of_ignored(self.ignored + Counter(dict.fromkeys(self.others, len(self))), "records")
         assert self.first is not None
         return self.gathered.logged(priced="costs" in self.first, keep_order=keep_order)
 
     def _where(self, number: int) -> str:
         return f"{self.path}, {self.unit} {number}"
 
-    def _checked(self, number: int, record: dict[str, Any] | Pairs) -> dict[str, Any]:
-        if not isinstance(record, Pairs):
-            plain = {name: Pairs(value.items()) if type(value) is dict else value for name, value in record.items()}
-            record = Pairs(plain.items())
+    def _checked_closely(self, number: int, record: Pairs) -> dict[str, Any]:
         where = self._where(number)
-        return _checked(where, fields(where, record, REQUIRED, OPTIONAL, self.ignored))
+        return _with_fields_checked(where, fields(where, record, REQUIRED, OPTIONAL, self.ignored))
 
-    def _is_good(self, record: dict[str, Any]) -> bool:
+    def _is_plainly_good(self, record: dict[str, Any]) -> bool:
         """Whether nothing in a record could be refused, told in a few steps; False where a closer look is needed."""
-        number, scores, required = self.gathered.number, record.get("scores"), record.get("required")
+        scores = record.get("scores")
+        required = record.get("required")
+        number = self.gathered.number
         known = number.keys()
         if type(scores) is not dict or type(required) is not list or not is_text(record.get("task_id")):
             return False
@@ -286,7 +294,8 @@ class _Tasks:
             return False
         if len(record) == len(REQUIRED):
             return True
-        costs, count = record.get("costs", {}), record.get("n_required", len(required))
+        costs = record.get("costs", {})
+        count = record.get("n_required", len(required))
         if type(costs) is not dict or not (costs.keys() <= known and _are_numbers(costs)):
             return False
         if "costs" in record and not (scores.keys() <= costs.keys() and min(costs.values(), default=1) > 0):
@@ -296,11 +305,22 @@ class _Tasks:
         if not _is_vector(record.get("vector", [0])):
             return False
         others = record.keys() - KNOWN
-        absent = tuple(name for name in OPTIONAL if name not in record) if others else ()
+        if not others:
+            return True
+        absent = tuple(name for name in OPTIONAL if name not in record)
         if any(misspelt(name, absent) for name in others):
             return False
         self.ignored.update(others)
         return True
+
+
+def _with_pairs(record: dict[str, Any]) -> Pairs:
+    """A record as if it had been read from JSON with every pair of its objects kept."""
+    return Pairs((name, Pairs(value.items()) if type(value) is dict else value) for name, value in record.items())
+
+
+def _rows_of_batch(batch: Any, columns: list[str]) -> Iterator[tuple[Any, ...]]:
+    return zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
 
 
 def _are_numbers(values: dict[str, Any]) -> bool:
@@ -316,15 +336,15 @@ def _is_vector(value: object) -> bool:
     return min(value) > -1e150 and max(value) < 1e150 and sum(value) < inf
 
 
-_plain = json.JSONDecoder(object_pairs_hook=without_repeats)
+_json_of_tasks = json.JSONDecoder(object_pairs_hook=without_repeats)
 
 
-def _tell(ignored: Counter[str], unit: str) -> None:
+def _warn_of_ignored(ignored: Counter[str], unit: str) -> None:
     if ignored:
         logging.getLogger("camdf.datasets").warning("%s", ignored_fields(ignored, unit))
 
 
-def _checked(where: str, given: dict[str, Any]) -> dict[str, Any]:
+def _with_fields_checked(where: str, given: dict[str, Any]) -> dict[str, Any]:
     """The record with every field checked, and `n_required` filled in."""
     scores = numbers(where, "scores", given["scores"], positive=False, remedy=FOR_SCORES)
     required = list_of_names(where, "required", given["required"])
@@ -335,12 +355,14 @@ def _checked(where: str, given: dict[str, Any]) -> dict[str, Any]:
         "n_required": len(required),
     }
     if "n_required" in given:
-        record["n_required"] = n_required = whole(where, "n_required", given["n_required"])
+        n_required = whole(where, "n_required", given["n_required"])
+        record["n_required"] = n_required
         if n_required < len(required):
             least = f"be at least {len(required)}, the number of names in 'required'"
             refuse(where, "n_required", least, n_required, "Raise it, or leave it out.")
     if "costs" in given:
-        record["costs"] = prices = numbers(where, "costs", given["costs"], positive=True, remedy=FOR_COSTS)
+        prices = numbers(where, "costs", given["costs"], positive=True, remedy=FOR_COSTS)
+        record["costs"] = prices
         unpriced = [tool for tool in scores if tool not in prices]
         if unpriced:
             refuse(where, "costs", f"price every candidate, {unpriced[0]!r} too", list(prices), "Add its price.")
@@ -354,33 +376,36 @@ def _checked(where: str, given: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-def _columns(
+def _columns_to_read(
     path: Path, columns: Iterable[str], needed: tuple[str, ...], optional: tuple[str, ...]
 ) -> tuple[list[str], list[str]]:
     """The columns to read, and those to leave out; one that looks misspelt is refused."""
-    there, known = list(columns), (*needed, *optional)
-    absent, others = tuple(n for n in known if n not in there), [name for name in there if name not in known]
+    there = list(columns)
+    known = (*needed, *optional)
+    absent = tuple(name for name in known if name not in there)
+    others = [name for name in there if name not in known]
     for name in there:
         if there.count(name) > 1 or (name in others and misspelt(name, absent)):
             refuse(str(path), name, f"be one of {', '.join(known)}, once", name, "Rename or remove it.")
     return [name for name in known if name in there], others
 
 
-def _candidates(
+def _tasks_of_candidates(
     path: Path, known: list[str], others: list[str], candidates: Iterable[tuple[Any, ...]], keep_order: bool
 ) -> LoggedTasks:
     """One row a candidate, whose values come in the order of `known`."""
     if "group" in known and "cost" not in known:
         candidates = ((*row[:-1], None, row[-1]) for row in candidates)
     logged = rows.read_rows(path, starmap(rows.Row, candidates), priced="cost" in known, keep_order=keep_order)
-    _tell(Counter(dict.fromkeys(others, len(logged))), "tasks")
+    _warn_of_ignored(Counter(dict.fromkeys(others, len(logged))), "tasks")
     return logged
 
 
 def _csv_rows(path: Path, progress: Progress) -> Iterator[list[str]]:
     """The head, if there is one, and then every row that is not blank, as wide as the head."""
     with path.open("rb") as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
-        report, width = in_megabytes(os.fstat(raw.fileno()).st_size, progress), 0
+        report = in_megabytes(os.fstat(raw.fileno()).st_size, progress)
+        width = 0
         reader = csv.reader(file)
         try:
             for number, row in enumerate(filter(None, reader)):
@@ -398,7 +423,7 @@ def _csv_rows(path: Path, progress: Progress) -> Iterator[list[str]]:
             raise DataError(f"{path}, line {reader.line_num + 1}: must be CSV in UTF-8. {error}. Mend it.") from None
 
 
-def _cell(path: Path, number: int, field: str, cell: str) -> Any:
+def _value_of_cell(path: Path, number: int, field: str, cell: str) -> Any:
     if field in ("task_id", "group"):
         return cell
     try:

@@ -31,14 +31,20 @@ class Whose:
         >>> Whose("chat 7").asked(hashed("chat 7", b""))
         True
         """
-        groups, users = self._spellings
-        return group in groups or user in users
+        return group in self._groups or user in self._users
 
     @cached_property
-    def _spellings(self) -> tuple[set[str], set[str]]:
+    def _groups(self) -> set[str]:
+        return self._spellings(self.conversation)
+
+    @cached_property
+    def _users(self) -> set[str]:
+        return self._spellings(self.user)
+
+    def _spellings(self, name: str) -> set[str]:
+        """An id as files may have it; none of "", which is nobody's."""
         keys = [key for key in (b"", self.id_key) if key is not None]
-        groups, users = ({text, *(hashed(text, key) for key in keys)} - {""} for text in (self.conversation, self.user))
-        return groups, users
+        return {name, *(hashed(name, key) for key in keys)} - {""}
 
 
 def forget_examples(path: str | PathLike[str], is_gone: Callable[[Example], bool]) -> int:

@@ -33,9 +33,14 @@ class Gathered:
     def __init__(self) -> None:
         self.task_ids: list[str] = []
         self.groups: list[str] = []
-        self.lengths, self.n_required = array("q"), array("q")
-        self.tool, self.score, self.required, self.cost = array("q"), array("d"), array("b"), array("d")
-        self.vectors, self.dimensions = array("d"), 0
+        self.lengths = array("q")
+        self.n_required = array("q")
+        self.tool = array("q")
+        self.score = array("d")
+        self.required = array("b")
+        self.cost = array("d")
+        self.vectors = array("d")
+        self.dimensions = 0
         self.number: dict[str, int] = {}
         """Every tool that is a candidate somewhere, by name."""
 
@@ -50,7 +55,8 @@ class Gathered:
         vector: Sequence[float] = (),
     ) -> None:
         """One more task."""
-        number, wanted = self.number, frozenset(required)
+        number = self.number
+        wanted = frozenset(required)
         for name in scores.keys() - number.keys():
             number[name] = len(number)
         self.task_ids.append(task_id)
@@ -70,8 +76,15 @@ class Gathered:
         cost = np.asarray(self.cost) if priced else None
         required = np.asarray(self.required).view(np.bool_)
         candidates = Candidates(np.asarray(self.tool), np.asarray(self.score), required, cost)
-        counts = np.asarray(self.lengths), np.asarray(self.n_required)
-        logged = as_logged(tuple(self.number), *counts, candidates, self.task_ids, self.groups, keep_order=keep_order)
+        logged = as_logged(
+            tuple(self.number),
+            np.asarray(self.lengths),
+            np.asarray(self.n_required),
+            candidates,
+            self.task_ids,
+            self.groups,
+            keep_order=keep_order,
+        )
         if not self.dimensions:
             return logged
         vectors = at_length_one(np.asarray(self.vectors).reshape(-1, self.dimensions))
@@ -96,14 +109,16 @@ def as_logged(
         table[listed] = values
         return table
 
-    tool, score = padded(candidates.tool, -1, np.int64), padded(candidates.score, 0.0, np.float64)
+    prices = 1.0 if candidates.cost is None else candidates.cost
+    tool = padded(candidates.tool, -1, np.int64)
+    score = padded(candidates.score, 0.0, np.float64)
     required = padded(candidates.required, False, np.bool_)
-    cost = padded(1.0 if candidates.cost is None else candidates.cost, 0.0, np.float64)
+    cost = padded(prices, 0.0, np.float64)
     if not keep_order:
         by_name = np.argsort(np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64))
         ranks = np.append(by_name, len(names))[tool]
         order = np.lexsort((ranks, np.where(listed, -score, np.inf)), axis=1)
-        tool, score, required, cost = (np.take_along_axis(a, order, axis=1) for a in (tool, score, required, cost))
+        tool, score, required, cost = (np.take_along_axis(table, order, 1) for table in (tool, score, required, cost))
     present, first = np.unique(tool[listed], return_index=True)
     present = present[np.argsort(first)]
     renumbered = np.full(len(names) + 1, -1, dtype=np.int64)

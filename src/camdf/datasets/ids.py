@@ -18,14 +18,18 @@ from camdf.errors import UsageError
 
 def id_key(path: Path | None = None) -> bytes:
     """The key in a file, which is made where there is none; by default one of the user's own."""
-    own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "camdf" / "id.key"
-    place = own if path is None else path
+    place = path or _own_key_file()
     if not place.exists():
         _make_key(place)
     key = place.read_bytes().strip()
     if not 16 <= len(key) <= 64:
         raise UsageError(f"The key in {place} must have 16 to 64 bytes. Got {len(key)}. Name another file: --id-key.")
     return key
+
+
+def _own_key_file() -> Path:
+    settings = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(settings) / "camdf" / "id.key"
 
 
 def _make_key(place: Path) -> None:
@@ -45,4 +49,6 @@ def hashed(text: str, key: bytes) -> str:
     >>> hashed("ada@example.com", b"a key of 16 bytes")
     '91d91f48066ba058d7a3a12757266a5e'
     """
-    return blake2b(text.encode(), key=key, digest_size=16).hexdigest() if text else ""
+    if not text:
+        return ""
+    return blake2b(text.encode(), key=key, digest_size=16).hexdigest()

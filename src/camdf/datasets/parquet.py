@@ -26,7 +26,7 @@ BATCH_ROWS = 4096
 def columns_of(path: str | PathLike[str]) -> list[str]:
     """The names of the columns of a Parquet file, or of the first file of a folder."""
     with _opened(path) as parquet:
-        return list(parquet.read_schema(_files(path)[0]).names)
+        return list(parquet.read_schema(_files_of_table(path)[0]).names)
 
 
 def note_of(path: str | PathLike[str], name: str) -> str:
@@ -40,7 +40,7 @@ def tables_of(path: str | PathLike[str]) -> list[pa.Table]:
     """A Parquet file, or each file of a folder in the order of their names, which is how Spark writes one table."""
     tables = []
     with _opened(path) as parquet:
-        for part in _files(path):
+        for part in _files_of_table(path):
             with parquet.ParquetFile(part) as file:
                 tables.append(file.read())
     return tables
@@ -48,17 +48,19 @@ def tables_of(path: str | PathLike[str]) -> list[pa.Table]:
 
 def batches(path: Path, columns: list[str], progress: Progress) -> Iterator[pa.RecordBatch]:
     """These columns of a Parquet file, or of each file of a folder, a few thousand rows at a time."""
-    files = _files(path)
+    files = _files_of_table(path)
     sizes = [part.stat().st_size for part in files]
-    report, before = in_megabytes(sum(sizes), progress), 0
+    report = in_megabytes(sum(sizes), progress)
+    before = 0
     with _opened(path) as parquet:
         for part, size in zip(files, sizes, strict=True):
             with parquet.ParquetFile(part) as file:
-                total, done = file.metadata.num_rows, 0
+                rows = max(file.metadata.num_rows, 1)
+                done = 0
                 for batch in file.iter_batches(BATCH_ROWS, columns=columns):
                     yield batch
                     done += batch.num_rows
-                    report(before + size * done // max(total, 1))
+                    report(before + size * done // rows)
             before += size
 
 
@@ -77,29 +79,38 @@ def _per_task(path: Path, name: str, column: pa.Array, first: int, optional: boo
         yield from column.to_pylist()
         return
     types = require("pyarrow", "mining").types
-    layout = column.type.value_type if types.is_list(column.type) else None
-    if layout is None or not types.is_struct(layout) or column.null_count or column.flatten().null_count:
+    are_structs = types.is_list(column.type) and types.is_struct(column.type.value_type)
+    if not are_structs or column.null_count or column.flatten().null_count:
         for number, value in enumerate(column.to_pylist(), start=first):
-            absent = value is None and optional
-            yield None if absent else _pairs(f"{path}, row {number}", name, part, value)
+            if value is None and optional:
+                yield None
+            else:
+                yield _pairs_of_structs(f"{path}, row {number}", name, part, value)
         return
+    layout = column.type.value_type
     if {layout.field(i).name for i in range(layout.num_fields)} != {"tool", part}:
-        _pairs(f"{path}, row {first}", name, part, column[0].as_py())
-    tools, values = (column.flatten().field(field).to_pylist() for field in ("tool", part))
+        _pairs_of_structs(f"{path}, row {first}", name, part, column[0].as_py())
+    structs = column.flatten()
+    tools = structs.field("tool").to_pylist()
+    values = structs.field(part).to_pylist()
     ends = column.offsets.to_numpy() - column.offsets[0].as_py()
     for start, end in pairwise(ends.tolist()):
-        by_tool = dict(zip(tools[start:end], values[start:end], strict=True))
-        yield by_tool if len(by_tool) == end - start else Pairs(zip(tools[start:end], values[start:end], strict=True))
+        names = tools[start:end]
+        by_tool = dict(zip(names, values[start:end], strict=True))
+        is_whole = len(by_tool) == len(names)
+        yield by_tool if is_whole else Pairs(zip(names, values[start:end], strict=True))
 
 
-def _pairs(where: str, field: str, part: str, value: object) -> Pairs:
+def _pairs_of_structs(where: str, field: str, part: str, value: object) -> Pairs:
     if not isinstance(value, list) or not all(isinstance(i, dict) and i.keys() == {"tool", part} for i in value):
         refuse(where, field, f"be a list of structs (tool, {part})", value, "write_parquet shows the layout.")
     return Pairs((item["tool"], item[part]) for item in value)
 
 
-def _files(path: str | PathLike[str]) -> list[Path]:
-    files = sorted(Path(path).glob("*.parquet")) if Path(path).is_dir() else [Path(path)]
+def _files_of_table(path: str | PathLike[str]) -> list[Path]:
+    if not Path(path).is_dir():
+        return [Path(path)]
+    files = sorted(Path(path).glob("*.parquet"))
     if not files:
         raise DataError(f"{path}: must be a Parquet file or a folder of them, and is a folder without. Name another.")
     return files
@@ -108,7 +119,8 @@ def _files(path: str | PathLike[str]) -> list[Path]:
 @contextmanager
 def _opened(path: str | PathLike[str]) -> Iterator[Any]:
     """The module that reads Parquet; a path to a file of another kind raises an error that says so."""
-    arrow, parquet = require("pyarrow", "mining"), require("pyarrow.parquet", "mining")
+    arrow = require("pyarrow", "mining")
+    parquet = require("pyarrow.parquet", "mining")
     try:
         yield parquet
     except arrow.ArrowInvalid as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -32,7 +31,9 @@ class Pairs(tuple[tuple[str, Any], ...]):
 
 def refuse(where: str, field: str, requirement: str, value: object, remedy: str) -> NoReturn:
     """Raise the one form of error that this package has for data."""
-    shown = _shown.repr(dict(value) if isinstance(value, Pairs) else value)
+    if isinstance(value, Pairs):
+        value = dict(value)
+    shown = _shown.repr(value)
     raise DataError(f"{where}, field {field!r}: must {requirement}. Got {shown} instead. {remedy}")
 
 
@@ -52,10 +53,13 @@ def objects_of(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, Pairs]]
 
 def json_object(where: str, line: bytes, *, first: bool) -> Pairs:
     """The object in a line of JSON Lines; the `first` line of a file may have a byte order mark."""
+    encoding = "utf-8-sig" if first else "utf-8"
     try:
-        value = json.loads(line.decode("utf-8-sig" if first else "utf-8").rstrip(), object_pairs_hook=Pairs)
+        value = json.loads(line.decode(encoding).rstrip(), object_pairs_hook=Pairs)
     except (ValueError, RecursionError) as error:
-        reason = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
+        reason = str(error)
+        if isinstance(error, json.JSONDecodeError):  # whose own text counts lines, of which there is one
+            reason = f"{error.msg} at column {error.colno}"
         raise DataError(f"{where}: must be one JSON object in UTF-8. {reason}. Mend or remove it.") from None
     if not isinstance(value, Pairs):
         raise DataError(f"{where}: must be one JSON object. Got {_shown.repr(value)} instead. Use {{...}}.")
@@ -152,4 +156,6 @@ def numbers(where: str, field: str, value: object, *, positive: bool, remedy: st
 
 def _fits(value: float, positive: bool) -> bool:
     # A whole number in JSON may be too large for a float; comparing is exact, and converting would overflow.
-    return (value > 0 if positive else value >= 0) and value <= 1.7e308 and math.isfinite(value)
+    if positive and value == 0:
+        return False
+    return 0 <= value <= 1.7e308

@@ -55,36 +55,40 @@ class LooseTable(NamedTuple):
 def read_table(path: str | PathLike[str]) -> LooseTable:
     """The rows of a file, or of a folder of Parquet files; a DataError where it is no table at all."""
     place = Path(path)
-    if place.is_dir() or _begins(place) == b"PAR1":
+    if place.is_dir() or _first_bytes(place) == b"PAR1":
         columns = parquet.columns_of(place)
         records = (row for batch in parquet.batches(place, columns, silent) for row in batch.to_pylist())
         return LooseTable("Parquet", [TableRow(*row) for row in enumerate(records, start=1)], {}, "row")
-    text, encoding = _decoded(place.read_bytes())
+    text, encoding = _decoded_text(place.read_bytes())
     if not text.strip():
         raise DataError(f"{path}: must have at least one row, and is empty. Name another file.")
-    table = _json(text) if text.lstrip()[0] in "[{" else _delimited(text)
-    return table if encoding == "UTF-8" else table._replace(kind=f"{table.kind} in {encoding}")
+    is_json = text.lstrip()[0] in "[{"
+    table = _json_table(text) if is_json else _delimited_table(text)
+    if encoding == "UTF-8":
+        return table
+    return table._replace(kind=f"{table.kind} in {encoding}")
 
 
 def columns_at_a_glance(path: str | PathLike[str]) -> set[str]:
     """The columns of a table, in small letters, by its head or its first line alone, however large the file is."""
     place = Path(path)
-    if place.is_dir() or _begins(place) == b"PAR1":
+    if place.is_dir() or _first_bytes(place) == b"PAR1":
         return {name.lower() for name in parquet.columns_of(place)}
     with place.open("rb") as file:
-        text, _ = _decoded(file.read(GLANCE))
+        text, _ = _decoded_text(file.read(GLANCE))
     line = text.strip().partition("\n")[0]
     if line[:1] in ("[", "{"):
-        return {name.lower() for name in re.findall(r'"(\w+)"\s*:', line if '"' in line else text)}
-    return {name.lower() for mark in SEPARATORS for name in _head(line, mark)}
+        first_object = line if '"' in line else text
+        return {name.lower() for name in re.findall(r'"(\w+)"\s*:', first_object)}
+    return {name.lower() for mark in SEPARATORS for name in _head_cells(line, mark)}
 
 
-def _begins(path: Path) -> bytes:
+def _first_bytes(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(4)
 
 
-def _decoded(content: bytes) -> tuple[str, str]:
+def _decoded_text(content: bytes) -> tuple[str, str]:
     """The text and its encoding. Spreadsheets write UTF-16 with a byte order mark, and old ones Windows-1252."""
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return content.decode("utf-16", errors="replace"), "UTF-16"
@@ -94,13 +98,14 @@ def _decoded(content: bytes) -> tuple[str, str]:
         return content.decode("cp1252", errors="replace"), "Windows-1252"
 
 
-def _json(text: str) -> LooseTable:
+def _json_table(text: str) -> LooseTable:
     """One document with a list of objects in it, or an object a line."""
     try:
-        return _listed(json.loads(text))
+        return _table_in_document(json.loads(text))
     except ValueError:
         pass
-    rows, unread = [], {}
+    rows: list[TableRow] = []
+    unread: dict[int, str] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
@@ -115,7 +120,7 @@ def _json(text: str) -> LooseTable:
     return LooseTable("JSON Lines", rows, unread)
 
 
-def _listed(document: Any) -> LooseTable:
+def _table_in_document(document: Any) -> LooseTable:
     """The objects of a list; of the one list of rows that an object holds; or the object itself, as the only row."""
     kind = "JSON array" if isinstance(document, list) else "JSON"
     if isinstance(document, dict):
@@ -133,26 +138,27 @@ def _are_rows(value: Any) -> bool:
     return all(isinstance(row, dict) and "role" not in row and "type" not in row for row in value)
 
 
-def _delimited(text: str) -> LooseTable:
+def _delimited_table(text: str) -> LooseTable:
     """CSV and its like: the separator is the one that parts the head into most cells."""
-    separator = max(SEPARATORS, key=lambda mark: len(_head(text, mark)))
-    head = _head(text, separator)
-    rows, unread = [], {}
-    for line, cells in islice(_cells(text, separator), 1, None):
+    separator = max(SEPARATORS, key=lambda mark: len(_head_cells(text, mark)))
+    head = _head_cells(text, separator)
+    rows: list[TableRow] = []
+    unread: dict[int, str] = {}
+    for line, cells in islice(_rows_of_cells(text, separator), 1, None):
         if len(cells) == len(head):
             rows.append(TableRow(line, dict(zip(head, cells, strict=True))))
         else:
             unread[line] = f"has {len(cells)} cells instead of the {len(head)} of the head"
-    kind = "CSV" if separator == "," else "TSV" if separator == "\t" else f"CSV with {SEPARATORS[separator]}"
-    return LooseTable(kind, rows, unread)
+    kinds = {",": "CSV", "\t": "TSV"}
+    return LooseTable(kinds.get(separator, f"CSV with {SEPARATORS[separator]}"), rows, unread)
 
 
-def _head(text: str, separator: str) -> list[str]:
-    _, cells = next(_cells(text, separator), (0, []))
+def _head_cells(text: str, separator: str) -> list[str]:
+    _, cells = next(_rows_of_cells(text, separator), (0, []))
     return [name.strip() for name in cells]
 
 
-def _cells(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _rows_of_cells(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
     """The rows that are not blank, with the lines on which they end; a row of empty cells is blank too."""
     reader = csv.reader(StringIO(text, newline=""), delimiter=separator)
     try:

@@ -46,7 +46,9 @@ def texts_from_folder(folder: str | PathLike[str], domain: str) -> Texts:
     tasks = []
     for where, record in json_lines(Path(folder) / domain / "tasks.jsonl"):
         task = fields(where, record, ("task_id", "text"), ("tools",))
-        listed = tuple(list_of_names(where, "tools", task["tools"])) if "tools" in task else catalogue
+        listed = catalogue
+        if "tools" in task:
+            listed = tuple(list_of_names(where, "tools", task["tools"]))
         unknown = [name for name in listed if name not in descriptions]
         if unknown:
             refuse(where, "tools", "name tools of tools.json", unknown[0], "Describe it there, or remove it.")
