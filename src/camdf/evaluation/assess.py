@@ -65,39 +65,42 @@ class Assessment:
     @property
     def verdict(self) -> str:
         """One sentence: what to do."""
-        simple = self.best_rule != EVERY_TOOL
-        rule = f"the best simple rule ({self.best_rule})" if simple else "giving every tool"
-        figures = f"{self.answer}: {signed(self.margin)} over {rule}, {_interval(self.margin)}"
+        rule = "giving every tool"
+        instead = "give every tool"
+        if self.best_rule != EVERY_TOOL:
+            rule = f"the best simple rule ({self.best_rule})"
+            instead = f"ship the {self.best_rule} rule"
+        figures = f"{self.answer}: {signed(self.margin)} over {rule}, {_interval_in_words(self.margin)}"
         if self.pays:
             return figures
-        instead = f"ship the {self.best_rule} rule" if simple else "give every tool"
-        return f"{figures}; {instead}" if self.margin.high < 0 else f"{figures}; {instead}, or log more tasks"
+        if self.margin.high < 0:
+            return f"{figures}; {instead}"
+        return f"{figures}; {instead}, or log more tasks"
 
     def against_every_tool(self, task_worth: float | None = None) -> str:
         """What changes for a harness that gives every tool today; `task_worth` is in the unit of the costs."""
-        (cost, usual), (sufficient, before) = (
-            [self.outcomes.mean(name, measure) for name in (self.subject, EVERY_TOOL)]
-            for measure in ("cost", "sufficiency")
-        )
-        gain, worth = self.over_every_tool, ""
+        cost, usual = self._beside_every_tool("cost")
+        sufficient, before = self._beside_every_tool("sufficiency")
+        gain = self.over_every_tool
+        worth = ""
         if task_worth is not None:
             worth = f" ({gain.mean * task_worth:+.3g} a task in the unit of the costs)"
         return (
             f"Against giving every tool it costs {amount(cost, usual)} a task instead of {amount(usual)} "
             f"({amount(usual - cost, usual)} saved, {1 - cost / usual:.0%}) and keeps every required tool in "
-            f"{sufficient:.0%} of tasks instead of {before:.0%}: {signed(gain)} in payoff{worth}, {_interval(gain)}."
+            f"{sufficient:.0%} of tasks instead of {before:.0%}: {signed(gain)} in payoff{worth}, "
+            f"{_interval_in_words(gain)}."
         )
 
     def meaning(self, payoff: Payoff, unit: str = "") -> str:
         """What the decisions come to, in words: tools, costs, how often they are enough, how often one searches."""
-        (tools, listed), (cost, usual) = (
-            [self.outcomes.mean(name, measure) for name in (self.subject, EVERY_TOOL)] for measure in ("tools", "cost")
-        )
+        tools, listed = self._beside_every_tool("tools")
+        cost, usual = self._beside_every_tool("cost")
         enough = self.outcomes.mean(self.subject, "sufficiency")
-        others = "the agent has to search" if payoff.recourse else "the agent lacks one"
         return (
             f"A task gets {tools:.1f} of {listed:.1f} tools, which cost {unit}{amount(cost, usual)} instead of "
-            f"{unit}{amount(usual)}. They are all that it needs in {enough:.0%} of tasks; in {1 - enough:.0%} {others}."
+            f"{unit}{amount(usual)}. They are all that it needs in {enough:.0%} of tasks; in {1 - enough:.0%} "
+            f"{what_a_miss_means(payoff)}."
         )
 
     def alarms(self, payoff: Payoff) -> list[str]:
@@ -117,7 +120,7 @@ class Assessment:
 
     def warnings(self) -> list[str]:
         """What an operator should know before shipping the policy, whatever it pays."""
-        kept, most = (self.outcomes.mean(name, "sufficiency") for name in (self.subject, EVERY_TOOL))
+        kept, most = self._beside_every_tool("sufficiency")
         if kept >= FEW_SUFFICIENT:
             return []
         told = f"{self.subject} keeps every required tool in only {kept:.0%} of tasks."
@@ -137,21 +140,22 @@ class Assessment:
             "margin": asdict(self.margin),
             "margin_over_every_tool": asdict(self.over_every_tool),
             "cost_saved": self.outcomes.mean(EVERY_TOOL, "cost") - self.outcomes.mean(self.subject, "cost"),
-            "results": {
-                name: {measure: self.outcomes.mean(name, measure) for measure in MEASURES}
-                | {"margin": None if name == self.subject else asdict(self._over(name))}
-                for name in self._best_first()
-            },
+            "results": {name: self._row_for_machines(name) for name in self._best_first()},
         }
+
+    def _row_for_machines(self, name: str) -> dict[str, Any]:
+        margin = None if name == self.subject else asdict(self._margin_over(name))
+        return {**{measure: self.outcomes.mean(name, measure) for measure in MEASURES}, "margin": margin}
 
     def table(self) -> str:
         """The policy, the rules, giving every tool and the oracle as aligned text, best payoff first, with margins."""
-        names, mean = self._best_first(), self.outcomes.mean
+        names = self._best_first()
+        mean = self.outcomes.mean
         width = max(map(len, names))
         most = max(mean(name, "cost") for name in names)
         lines = [f"{'':{width}}  payoff  sufficient  {'cost':>6}  tools   {self.subject} minus it"]
         for name in names:
-            margin = "" if name == self.subject else str(self._over(name))
+            margin = "" if name == self.subject else self._margin_over(name)
             lines.append(
                 f"{name:{width}}  {mean(name):6.3f}  {mean(name, 'sufficiency'):10.0%}"
                 f"  {amount(mean(name, 'cost'), most):>6}  {mean(name, 'tools'):5.2f}   {margin}".rstrip()
@@ -162,15 +166,26 @@ class Assessment:
         names = [name for name in self.outcomes.values if name != ORACLE]
         return [*sorted(names, key=lambda name: -self.outcomes.mean(name)), ORACLE]
 
-    def _over(self, name: str) -> Interval:
+    def _margin_over(self, name: str) -> Interval:
         return self.outcomes.difference(self.subject, name, by_group=True)
+
+    def _beside_every_tool(self, measure: str) -> tuple[float, float]:
+        """The mean of a measure for the policy, and for giving every tool."""
+        return self.outcomes.mean(self.subject, measure), self.outcomes.mean(EVERY_TOOL, measure)
 
 
 def answer_of(margin: Interval) -> str:
     """Whether what has this margin is worth it, in six words at most."""
     if margin.low > 0:
         return "is worth it"
-    return "is not worth it" if margin.high < 0 else "not shown to be worth it"
+    if margin.high < 0:
+        return "is not worth it"
+    return "not shown to be worth it"
+
+
+def what_a_miss_means(payoff: Payoff) -> str:
+    """What becomes of an agent that was not given a tool which its task needs, in words."""
+    return "the agent has to search" if payoff.recourse else "the agent lacks one"
 
 
 def signed(margin: Interval) -> str:
@@ -178,14 +193,16 @@ def signed(margin: Interval) -> str:
     return f"{margin.mean:+.3f}"
 
 
-def _interval(margin: Interval) -> str:
+def _interval_in_words(margin: Interval) -> str:
     return f"95% CI {margin.low:+.3f} to {margin.high:+.3f}"
 
 
 def amount(cost: float, beside: float | None = None) -> str:
     """A cost with two digits after the point, or as many as an amount of the size of `beside` needs to be told."""
-    size = cost if beside is None else beside
-    return f"{cost:.{2 if size >= 1 or size <= 0 else 2 - floor(log10(size))}f}"
+    if beside is None:
+        beside = cost
+    digits = 2 - floor(log10(beside)) if 0 < beside < 1 else 2
+    return f"{cost:.{digits}f}"
 
 
 def assess(
@@ -217,15 +234,16 @@ def assess(
         progress: Told how many splits are done.
     """
     require_choice(logged)
-    chosen = {name: POLICIES[name] for name in SIMPLE_RULES} if rules is None else dict(rules)
+    chosen = dict(rules or {name: POLICIES[name] for name in SIMPLE_RULES})
     grouped = numbered(logged.groups)[1] < len(logged)
     drawn = draw_splits(logged, splits, seed, grouped=grouped)
     compared = {subject: make, **chosen, EVERY_TOOL: AcquireAll}
 
     def judged(outcomes: Outcomes) -> Assessment:
-        best = EVERY_TOOL if subject in chosen else max(chosen, key=lambda name: outcomes.mean(name))
-        margin, over_all = (outcomes.difference(subject, name, by_group=True) for name in (best, EVERY_TOOL))
-        return Assessment(outcomes, subject, best, margin, over_all)
+        best = EVERY_TOOL if subject in chosen else max(chosen, key=outcomes.mean)
+        margin = outcomes.difference(subject, best, by_group=True)
+        over_every_tool = outcomes.difference(subject, EVERY_TOOL, by_group=True)
+        return Assessment(outcomes, subject, best, margin, over_every_tool)
 
     def after_split(done: int, outcomes: Callable[[], Outcomes]) -> None:
         if first is not None and 10 * done == splits - splits % 10:
@@ -237,7 +255,7 @@ def assess(
 
 def require_choice(logged: LoggedTasks) -> None:
     """Raise DataError where the tasks cannot teach or test anything, because there is nothing to choose or to need."""
-    listed, required = logged.rankings.listed, logged.required
+    required = logged.required
     if logged.rankings.lengths.max(initial=0) <= 1:
         raise DataError(
             "Every list holds at most one tool, so there is nothing to choose. Log all candidates of a task with their "
@@ -253,7 +271,7 @@ def require_choice(logged: LoggedTasks) -> None:
             "No list holds any tool that its task required. Spell the tools in 'required' as in 'scores', or rank more "
             "candidates."
         )
-    if np.array_equal(required, listed):
+    if np.array_equal(required, logged.rankings.listed):
         raise DataError(
             "Every task required every tool of its list, so there is nothing to leave out. Log all candidates of a "
             "task, not only those that were called; if these are all, give every tool."
@@ -282,7 +300,9 @@ def unseen_warning(policy: Policy, logged: LoggedTasks) -> list[str]:
         return []
     new = [tool in unseen for tool in logged.rankings.catalogue]
     touched = int((np.array([*new, False])[logged.rankings.tool_ids]).any(axis=1).sum())
-    names = ", ".join(list(unseen)[:5]) + (f" and {len(unseen) - 5} more" if len(unseen) > 5 else "")
+    names = ", ".join(list(unseen)[:5])
+    if len(unseen) > 5:
+        names += f" and {len(unseen) - 5} more"
     return [
         f"{len(unseen)} of the tools were not in training: {names}. They are listed in {touched} of {len(logged)} "
         "tasks and judged by score, rank and price alone; fit again once tasks with them are logged."

@@ -13,7 +13,7 @@ from camdf.core.payoff import Payoff, cost_of
 from camdf.core.rankings import LoggedTasks, pieces
 from camdf.core.resampling import Interval, paired_bootstrap
 from camdf.errors import UsageError
-from camdf.evaluation.assess import amount
+from camdf.evaluation.assess import amount, what_a_miss_means
 from camdf.policies.base import Policy
 from camdf.policies.pressure import pressure_for_budget, pressure_for_sufficiency, pressure_for_tools
 
@@ -47,13 +47,14 @@ class Calibration:
     def sentences(self, unit: str = "") -> str:
         """What one gets, what is promised, and what is not; `unit` stands before costs."""
         share = self.sufficiency
-        others = "the agent has to search" if self.payoff.recourse else "the agent lacks one"
+
         cost = amount(self.cost, self.cost_of_all)
         usual = amount(self.cost_of_all)
         said = (
             f"On these {self.tasks} tasks it keeps every required tool in {share.mean:.1%} of them "
             f"(95% CI {share.low:.1%} to {share.high:.1%}), with {self.tools:.2f} of {self.tools_of_all:.2f} tools a "
-            f"task, at a cost of {unit}{cost} instead of {unit}{usual}. In {1 - share.mean:.1%} {others}."
+            f"task, at a cost of {unit}{cost} instead of {unit}{usual}. In {1 - share.mean:.1%} "
+            f"{what_a_miss_means(self.payoff)}."
         )
         if "min_sufficiency" in self.target:
             return f"{said}\n{self._what_is_promised()}"

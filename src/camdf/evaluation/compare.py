@@ -64,6 +64,17 @@ class Measure:
         """Whether it was recorded too rarely for an interval."""
         return min(self.known) < FEWEST_OF_AN_ARM
 
+    def record(self) -> dict[str, float | None]:
+        """As JSON."""
+        means = {
+            "gated": _none_for_nan(self.gated),
+            "everything": _none_for_nan(self.everything),
+            "difference": _none_for_nan(self.difference.mean),
+        }
+        if self.early:
+            return means
+        return {**means, "low": self.difference.low, "high": self.difference.high}
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -90,12 +101,12 @@ class Comparison:
             part = self.gated / max(sum(begun), 1)
             return f"{part:.1%} of the conversations were gated, and {self.share:.1%} were to be"
         if chance_of_equal_shares(self.lost, begun) < UNEQUAL:
-            return f"{self._lost()} never ended"
+            return f"{self._lost_in_words()} never ended"
         if chance_of_equal_shares((self.lost[0] + self.unplaced, self.lost[1]), begun) < UNEQUAL:
             return f"nobody knows the arm of {self.unplaced:,} conversations that never ended"
         return ""
 
-    def _lost(self) -> str:
+    def _lost_in_words(self) -> str:
         shares = [lost / max(n, 1) for lost, n in zip(self.lost, (self.gated, self.everything), strict=True)]
         return f"{shares[0]:.1%} of the gated conversations and {shares[1]:.1%} of those that saw every tool"
 
@@ -103,12 +114,14 @@ class Comparison:
     def bounds(self) -> tuple[float, float]:
         """By how much success changed at the worst, and at the best, whatever became of those that were lost."""
         success = self.measures[SUCCESS]
-        arms = zip((success.gated, success.everything), success.known, self.lost, strict=True)
-        (least, most), (least_other, most_other) = (
-            (mean * n / max(n + self.unplaced, 1), (mean * n + lost + self.unplaced) / max(n + self.unplaced, 1))
-            for mean, n, lost in arms
-        )
+        least, most = self._bounds_of_arm(success.gated, success.known[0], self.lost[0])
+        least_other, most_other = self._bounds_of_arm(success.everything, success.known[1], self.lost[1])
         return least - most_other, most - least_other
+
+    def _bounds_of_arm(self, mean: float, n: int, lost: int) -> tuple[float, float]:
+        """The share that succeeded of n if all the lost and unplaced failed, and if they all succeeded."""
+        most_begun = max(n + self.unplaced, 1)
+        return mean * n / most_begun, (mean * n + lost + self.unplaced) / most_begun
 
     @property
     def early(self) -> bool:
@@ -146,24 +159,31 @@ class Comparison:
         if self.unequal:
             return None
         success = self.measures[SUCCESS]
-        n, fewest = sum(success.known), min(success.known)
+        n = sum(success.known)
+        fewest = min(success.known)
+        if fewest == 0:
+            return None
         if self.early:
-            return FEWEST_OF_AN_ARM * n // fewest + 1 - n if fewest else None
+            return FEWEST_OF_AN_ARM * n // fewest + 1 - n
         room = success.difference.mean + self.margin
         if room <= 0:
             return None
         more = bisect_left(range(n, MOST), True, key=lambda count: half_width(count, success.spread) < room)
-        return max(more, 1) if n + more < MOST else None
+        if n + more >= MOST:
+            return None
+        return max(more, 1)
 
     @property
     def verdict(self) -> str:
         """One sentence: what to do."""
         if self.early:
             gated, everything = self.measures[SUCCESS].known
-            known = " whose success is known" if gated + everything < self.gated + self.everything else ""
+            known = ""
+            if gated + everything < self.gated + self.everything:
+                known = " whose success is known"
             return (
                 f"Too early: {gated:,} gated conversations and {everything:,} that saw every tool{known}, and at "
-                f"least {FEWEST_OF_AN_ARM} of each are needed.{self._more()}"
+                f"least {FEWEST_OF_AN_ARM} of each are needed. {self._what_will_tell()}"
             )
         success = self.measures[SUCCESS]
         fell = f"{100 * success.difference.mean:+.1f} points ({_points(success.difference)} at every look)"
@@ -175,36 +195,38 @@ class Comparison:
                 f"{100 * self.bounds[0]:+.1f} to {100 * self.bounds[1]:+.1f} points whatever became of the lost ones."
             )
         if not self.is_safe:
-            return f"Not shown to be safe yet: success changed by {fell}.{self._more()}"
+            return f"Not shown to be safe yet: success changed by {fell}. {self._what_will_tell()}"
         if not self.saves:
             return f"Safe, and not shown to save anything: success changed by {fell}."
         saved = self.measures[self.saves]
         part = -saved.difference.mean / saved.everything if saved.everything else 0.0
         return f"Pays: {part:.0%} fewer {MEASURE_NAMES[self.saves]} a conversation, and success changed by {fell}."
 
-    def _more(self) -> str:
+    def _what_will_tell(self) -> str:
         wanted = self.wanted
-        if wanted is None:
-            return " More of the same will not change that." if not self.early else " Gate some, and explore with some."
-        return f" About {wanted:,} more conversations will tell, if they go on as they do."
+        if wanted is not None:
+            return f"About {wanted:,} more conversations will tell, if they go on as they do."
+        if self.early:
+            return "Gate some, and explore with some."
+        return "More of the same will not change that."
 
     def table(self) -> str:
         """A row a measure."""
         lines = [f"{'a conversation':<16} {'gated':>12} {'every tool':>12} {'difference':>12}  at every look"]
         for name, measure in self.measures.items():
-            way = _percent if name == SUCCESS else _number
-            interval = "" if measure.early else f"{way(measure.difference.low)} to {way(measure.difference.high)}"
+            shown = _percent_or_unknown if name == SUCCESS else _number_or_unknown
+            difference = measure.difference
+            interval = "" if measure.early else f"{shown(difference.low)} to {shown(difference.high)}"
             lines.append(
-                f"{MEASURE_NAMES[name]:<16} {way(measure.gated):>12} {way(measure.everything):>12} "
-                f"{way(measure.difference.mean):>12}  {interval}"
+                f"{MEASURE_NAMES[name]:<16} {shown(measure.gated):>12} {shown(measure.everything):>12} "
+                f"{shown(difference.mean):>12}  {interval}"
             )
         if any(self.lost) or self.unplaced:
-            worst, best = map(_percent, self.bounds)
-            arm = f" The arm of {self.unplaced:,} more is unknown." if self.unplaced else ""
-            lines.append(
-                f"\nNobody knows how {self._lost()} ended: they count as failed.{arm} Whatever became of them, success "
-                f"changed by {worst} to {best}."
-            )
+            worst, best = map(_percent_or_unknown, self.bounds)
+            told = f"\nNobody knows how {self._lost_in_words()} ended: they count as failed."
+            if self.unplaced:
+                told += f" The arm of {self.unplaced:,} more is unknown."
+            lines.append(f"{told} Whatever became of them, success changed by {worst} to {best}.")
         return "\n".join(line.rstrip() for line in lines)
 
     def record(self) -> dict[str, Any]:
@@ -212,18 +234,10 @@ class Comparison:
         return {
             "gated": self.gated,
             "everything": self.everything,
-            "measures": {
-                name: {
-                    "gated": _or_none(measure.gated),
-                    "everything": _or_none(measure.everything),
-                    "difference": _or_none(measure.difference.mean),
-                    **({} if measure.early else {"low": measure.difference.low, "high": measure.difference.high}),
-                }
-                for name, measure in self.measures.items()
-            },
+            "measures": {name: measure.record() for name, measure in self.measures.items()},
             "margin": self.margin,
             "lost": {"gated": self.lost[0], "everything": self.lost[1], "unknown_arm": self.unplaced},
-            "bounds": [_or_none(bound) for bound in self.bounds],
+            "bounds": [_none_for_nan(bound) for bound in self.bounds],
             "unequal": self.unequal,
             "safe": self.is_safe,
             "saves": self.saves,
@@ -264,10 +278,11 @@ def compare(
         raise UsageError(f"The 'margin' of success must lie between 0 and 1. Got {margin!r} instead.")
     if share is not None and not 0 < share < 1:
         raise UsageError(f"The 'share' to be gated must lie between 0 and 1. Got {share!r} instead.")
-    gone = np.zeros(len(gated), dtype=bool) if lost is None else lost
-    counted = {**measures, SUCCESS: np.where(gone, 0.0, measures[SUCCESS])}
-    compared = {name: _measure(gated, values, binary=name == SUCCESS) for name, values in counted.items()}
-    by_arm = int((gone & gated).sum()), int((gone & ~gated).sum())
+    if lost is None:
+        lost = np.zeros(len(gated), dtype=bool)
+    counted = {**measures, SUCCESS: np.where(lost, 0.0, measures[SUCCESS])}
+    compared = {name: _measure_of_arms(gated, values, binary=name == SUCCESS) for name, values in counted.items()}
+    by_arm = int((lost & gated).sum()), int((lost & ~gated).sum())
     return Comparison(int(gated.sum()), int((~gated).sum()), compared, margin, by_arm, unplaced, share)
 
 
@@ -278,7 +293,9 @@ def chance_of_share(gated: int, everything: int, share: float) -> float:
     0.206
     """
     n = gated + everything
-    return erfc(abs(gated - n * share) / sqrt(2 * n * share * (1 - share))) if n else 1.0
+    if n == 0:
+        return 1.0
+    return erfc(abs(gated - n * share) / sqrt(2 * n * share * (1 - share)))
 
 
 def chance_of_equal_shares(lost: tuple[int, int], begun: tuple[int, int]) -> float:
@@ -304,18 +321,24 @@ def half_width(n: int, spread: float) -> float:
     return spread * sqrt(2 * grown / (n * n * _RATE) * log(sqrt(grown) / ERROR))
 
 
-def _measure(gated: Bools, values: Floats, *, binary: bool) -> Measure:
+def _measure_of_arms(gated: Bools, values: Floats, *, binary: bool) -> Measure:
     known = np.isfinite(values)
     arms = [values[known & gated], values[known & ~gated]]
     counts = (len(arms[0]), len(arms[1]))
-    one, other = (float(arm.mean()) if len(arm) else nan for arm in arms)
-    n, difference = sum(counts), one - other
+    n = sum(counts)
+    one = _mean_or_nan(arms[0])
+    other = _mean_or_nan(arms[1])
+    difference = one - other
     if min(counts) < 2:
         return Measure(one, other, Interval(difference, -inf, inf), inf, counts)
     variances = [_variance(arm, binary) for arm in arms]
     spread = sqrt(sum(variance * n / count for variance, count in zip(variances, counts, strict=True)))
     half = half_width(n, spread)
     return Measure(one, other, Interval(difference, difference - half, difference + half), spread, counts)
+
+
+def _mean_or_nan(values: Floats) -> float:
+    return float(values.mean()) if len(values) else nan
 
 
 def _variance(values: Floats, binary: bool) -> float:
@@ -330,15 +353,19 @@ def _points(interval: Interval) -> str:
     return f"{100 * interval.low:+.1f} to {100 * interval.high:+.1f}"
 
 
-def _or_none(value: float) -> float | None:
+def _none_for_nan(value: float) -> float | None:
     return None if isnan(value) else value
 
 
-def _percent(value: float) -> str:
+def _percent_or_unknown(value: float) -> str:
     return "unknown" if isnan(value) else f"{value:.1%}"
 
 
-def _number(value: float) -> str:
+def _number_or_unknown(value: float) -> str:
     if isnan(value):
         return "unknown"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}" if abs(value) >= 0.1 else f"{value:,.4f}"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    if abs(value) >= 0.1:
+        return f"{value:,.2f}"
+    return f"{value:,.4f}"

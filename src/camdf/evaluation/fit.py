@@ -70,7 +70,8 @@ def fit(
         make = partial(ExpectedPayoffBySet, prior=prior or "either", remember=True)
     assessment = assess(make, logged, payoff, splits=splits, seed=seed, subject=name, first=first, progress=progress)
     split = next(iter(draw_splits(logged, 1, seed, grouped=True, shares=(0.6, 0.2))))
-    train, validation = logged.take([*split.train, *split.test]), logged.take(split.validation)
+    train = logged.take([*split.train, *split.test])
+    validation = logged.take(split.validation)
     ships = make().fit(train, payoff, validation)
     noise = estimate_label_noise(logged)
     means = {rival: assessment.outcomes.mean(rival) for rival in assessment.outcomes.values}

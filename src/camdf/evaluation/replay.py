@@ -47,7 +47,9 @@ class Outcomes:
     def standard_error(self, policy: str) -> float:
         """Of the payoff, over pooled task and split records, as the paper's Table A3 has it."""
         pooled = self.by_split[policy]
-        return float(pooled.std(ddof=1) / np.sqrt(len(pooled))) if len(pooled) > 1 else 0.0
+        if len(pooled) < 2:
+            return 0.0
+        return float(pooled.std(ddof=1) / np.sqrt(len(pooled)))
 
     def difference(self, policy: str, baseline: str, *, by_group: bool = False, seed: int = 0) -> Interval:
         """Mean payoff of `policy` minus `baseline` with its paired bootstrap interval, over tasks or over groups."""
@@ -76,13 +78,16 @@ def all_handed_over(
     `given` marks the tools that stay whatever a policy says. Where nothing is decided, a task gets what `undecided`
     marks: its whole list unless given.
     """
-    handed = np.zeros_like(acquired)
-    stay = handed if given is None else given
-    open_lists = rankings.listed if undecided is None else undecided
-    rows = zip(rankings.lengths.tolist(), rankings.scores.tolist(), acquired.tolist(), stay.tolist(), strict=True)
+    if given is None:
+        given = np.zeros_like(acquired)
+    if undecided is None:
+        undecided = rankings.listed
+    handed = undecided.copy()
+    rows = zip(rankings.lengths.tolist(), rankings.scores.tolist(), acquired.tolist(), given.tolist(), strict=True)
     for row, (length, scores, chosen, stays) in enumerate(rows):
         marks = handed_over(scores[:length], chosen[:length], stays[:length], at_least, at_most)
-        handed[row, :length] = open_lists[row, :length] if marks is None else marks
+        if marks is not None:
+            handed[row, :length] = marks
     return handed
 
 
@@ -92,7 +97,7 @@ def without_signal(rankings: Rankings) -> Bools:
     return np.array([says_nothing(scores[:length]) for scores, length in rows], dtype=bool)
 
 
-def _gated(policy: Policy, rankings: Rankings, payoff: Payoff, acquired: Bools) -> Bools:
+def _handed_over_by_gate(policy: Policy, rankings: Rankings, payoff: Payoff, acquired: Bools) -> Bools:
     """(n, m): what a gate hands over of what a policy acquired, whose agents can search where a miss has recourse.
 
     A policy that acquires nothing hands over nothing here.
@@ -175,13 +180,15 @@ def replay(
     for number, split in enumerate(splits):
         priced = logged if pricing is None else pricing(logged, number)
         taught = priced if training is None else training(priced, number)
-        train, validation, test = taught.take(split.train), taught.take(split.validation), priced.take(split.test)
+        train = taught.take(split.train)
+        validation = taught.take(split.validation) if len(split.validation) else None
+        test = priced.take(split.test)
         tally.appearances[split.test] += 1
         for name, make in policies.items():
-            policy = make().fit(train, payoff, validation if len(validation) else None)
+            policy = make().fit(train, payoff, validation)
             decisions = policy.decide(test.rankings, payoff)
             if gated:
-                handed = _gated(policy, test.rankings, payoff, decisions.acquired)
+                handed = _handed_over_by_gate(policy, test.rankings, payoff, decisions.acquired)
                 decisions = replace(decisions, acquired=handed)
             tally.add(name, split.test, test, payoff, decisions)
         tally.add(ORACLE, split.test, test, payoff, prefix_oracle(test, payoff))

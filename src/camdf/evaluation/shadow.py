@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from camdf.core.payoff import Payoff
-from camdf.core.rankings import Floats, LoggedTasks
+from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings
 from camdf.core.resampling import Interval, paired_bootstrap
 from camdf.evaluation.replay import all_handed_over
 from camdf.policies.base import Policy
@@ -87,14 +87,21 @@ def shadow_report(
     called = np.bincount(ids[logged.required], minlength=count)
     cut = np.bincount(ids[logged.required & ~acquired], minlength=count)
     order = sorted(np.flatnonzero(cut).tolist(), key=lambda tool: (-cut[tool], rankings.catalogue[tool]))
-    sizes = None if tokens is None else np.array([*(tokens.get(name, 0.0) for name in rankings.catalogue), 0.0])[ids]
     missed: Floats = np.any(logged.required & ~acquired, axis=1).astype(np.float64)
     return ShadowReport(
         tasks=len(logged),
         offered=float(rankings.lengths.mean()),
         kept=float(acquired.sum(axis=1).mean()),
-        tokens_offered=None if sizes is None else float((sizes * rankings.listed).sum(axis=1).mean()),
-        tokens_kept=None if sizes is None else float((sizes * acquired).sum(axis=1).mean()),
+        tokens_offered=_tokens_a_task(rankings, rankings.listed, tokens),
+        tokens_kept=_tokens_a_task(rankings, acquired, tokens),
         missed=paired_bootstrap(missed, groups=logged.groups),
         cut=tuple(ToolCut(rankings.catalogue[tool], int(called[tool]), int(cut[tool])) for tool in order),
     )
+
+
+def _tokens_a_task(rankings: Rankings, given: Bools, tokens: Mapping[str, float] | None) -> float | None:
+    """The mean over tasks of the tokens of the tools that are given; None where the tokens of tools are not known."""
+    if tokens is None:
+        return None
+    sizes = np.array([*(tokens.get(name, 0.0) for name in rankings.catalogue), 0.0])
+    return float((sizes[rankings.tool_ids] * given).sum(axis=1).mean())

@@ -34,7 +34,7 @@ def draw_splits(
         raise UsageError(f"There must be at least 1 split, with a seed of at least 0. Got {count} and {seed} instead.")
     labels = logged.groups if grouped else logged.task_ids
     unit, units = numbered(labels)
-    train, validation = _sizes(units, shares)
+    train, validation = _units_that_train_and_validate(units, shares)
     tested = units - train - validation
     per_round = -(-units // tested)
     for number in range(count):
@@ -46,7 +46,7 @@ def draw_splits(
         yield Split(*(np.flatnonzero(np.isin(unit, part)) for part in parts))
 
 
-def _sizes(units: int, shares: tuple[float, float]) -> tuple[int, int]:
+def _units_that_train_and_validate(units: int, shares: tuple[float, float]) -> tuple[int, int]:
     """How many units train and validate; at least one of each, and at least one is left to test."""
     if units < 3:
         raise UsageError(
