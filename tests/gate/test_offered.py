@@ -327,7 +327,7 @@ def test_an_addition_that_cannot_be_read_is_left_out_and_said(message: Any) -> N
 def test_a_message_that_brings_no_tool_is_sent_as_it_came(message: Any) -> None:
     assert Gate(TopK(1), words, Payoff(0.0)).decide([message], [tool("a")]).messages([message]) == [message]
     call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "delete_all"}}]}
-    assert AuthorizedTools().within([call]).messages == [call]
+    assert AuthorizedTools().sendable([call]).messages == [call]
 
 
 def test_a_definition_that_a_tool_has_no_more_joins_anew_as_it_is_now() -> None:

@@ -21,6 +21,7 @@ from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from camdf.gate import lists
+from camdf.gate.tool_search import field_of
 from camdf.tools import UNTOLD, Tool, keys_beside, name_of, view, viewed_tool
 
 Channel: TypeAlias = Literal["anthropic", "openai_responses"]
@@ -63,7 +64,9 @@ def channel_of(model: str, channels: Channels = CHANNELS) -> Channel | None:
     for platform in OWN_PLATFORMS:
         model = model.removeprefix(platform)
     beginnings = [beginning for beginning in channels if model.startswith(beginning)]
-    return channels[max(beginnings, key=len)] if beginnings else None
+    if not beginnings:
+        return None
+    return channels[max(beginnings, key=len)]
 
 
 def joining_message(tools: Iterable[Any], channel: Channel) -> dict[str, Any]:
@@ -74,10 +77,11 @@ def joining_message(tools: Iterable[Any], channel: Channel) -> dict[str, Any]:
     if channel == "openai_responses":
         written = [lists.openai_responses(lists.undeferred(native)) for native in tools]
         return {"type": "additional_tools", "role": "developer", "tools": written}
-    return {"role": "system", "content": [{"type": "tool_addition", "tool": _named(native)} for native in tools]}
+    additions = [{"type": "tool_addition", "tool": _named_or_defined(native)} for native in tools]
+    return {"role": "system", "content": additions}
 
 
-def _named(native: Any) -> dict[str, Any]:
+def _named_or_defined(native: Any) -> dict[str, Any]:
     if lists.is_deferred(native):
         return {"type": "tool_reference", "name": view(native).name}
     return {"type": "tool_definition", "definition": lists.anthropic(native)}
@@ -120,11 +124,14 @@ def betas_of(messages: Iterable[Any]) -> list[str]:
 
 def _added_by_blocks(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """What the `tool_addition` blocks of a message name or define; a harness may have written anything there."""
-    content = message.get("content") if message.get("role") == "system" else None
-    for block in content if isinstance(content, list) else ():
-        tool = block.get("tool") if isinstance(block, Mapping) and block.get("type") == "tool_addition" else None
-        if isinstance(tool, Mapping):
-            yield tool
+    content = message.get("content")
+    if message.get("role") != "system" or not isinstance(content, list):
+        return
+    for block in content:
+        if isinstance(block, Mapping) and block.get("type") == "tool_addition":
+            tool = block.get("tool")
+            if isinstance(tool, Mapping):
+                yield tool
 
 
 GONE: Any = object()
@@ -169,10 +176,10 @@ class AuthorizedTools:
     tools: Mapping[str, Tool] = field(default_factory=dict)
     """All tools of the request, by key."""
 
-    def within(self, messages: Sequence[Any]) -> SendableHistory:
+    def sendable(self, messages: Sequence[Any]) -> SendableHistory:
         """What may be sent of a history. What cannot be read may not."""
         refused: list[str] = []
-        stays = [self._message(message, refused) for message in messages]
+        stays = [self._sendable_message(message, refused) for message in messages]
         if not refused:
             return SendableHistory(stays, ())
         known = {key for key in self.tools if key not in self.natives}
@@ -180,87 +187,80 @@ class AuthorizedTools:
         new = dict.fromkeys(name for name in refused if name not in known)
         return SendableHistory(stays, keys_beside(self.tools, map(Tool, new)))
 
-    def _message(self, message: Any, refused: list[str]) -> Any:
-        part = self._part(message, refused)
-        if part is message or part is GONE or _field(part, "role") is None or not _field(message, "content"):
+    def _sendable_message(self, message: Any, refused: list[str]) -> Any:
+        part = self._sendable_part(message, refused)
+        if part is message or part is GONE or field_of(part, "role") is None or not field_of(message, "content"):
             return part
-        return part if any(_field(part, name) for name in ("content", *CARRYING)) else GONE
+        if any(field_of(part, name) for name in ("content", *CARRYING)):
+            return part
+        return GONE
 
-    def _part(self, part: Any, refused: list[str]) -> Any:
+    def _sendable_part(self, part: Any, refused: list[str]) -> Any:
         """A message, an item or a block without what may not be offered, the same object where that is all of it."""
         try:
-            kind = _field(part, "type")
+            kind = field_of(part, "type")
             if not isinstance(kind, str):
                 kind = ""
             if kind in DEFINING:
-                return self._defining(part, refused)
+                return self._sendable_definitions(part, refused)
             if kind in CHANGING:
-                return part if self._change(_field(part, "tool"), refused) is not GONE else GONE
+                change = self._sendable_change(field_of(part, "tool"), refused)
+                return GONE if change is GONE else part
             if kind in LISTING:
-                server = _field(part, LISTING[kind])
-                return self._if(server in self._servers, part, server, refused)
+                server = field_of(part, LISTING[kind])
+                return _part_if(server in self._hosted_servers, part, server, refused)
             if kind == "tool_reference":
-                name = _field(part, "tool_name")
-                return self._if(name in self._named, part, name, refused)
+                name = field_of(part, "tool_name")
+                return _part_if(name in self._keys_by_name, part, name, refused)
             for name in HOLDING:
-                part = self._changed(part, name, partial(self._part, refused=refused))
+                part = _with_what_stays(part, name, partial(self._sendable_part, refused=refused))
             return part
         except Exception:
             refused.append(type(part).__name__)
             return GONE
 
-    def _changed(self, part: Any, name: str, stays: Callable[[Any], Any]) -> Any:
-        """A part with what stays of one of its fields."""
-        held = _field(part, name)
-        if held is None or isinstance(held, (str, bytes, int, float)):
-            return part
-        if isinstance(held, (list, tuple)):
-            kept = [inner for inner in map(stays, held) if inner is not GONE]
-            same = len(kept) == len(held) and all(one is other for one, other in zip(kept, held, strict=True))
-            return part if same else _replaced(part, name, kept)
-        if isinstance(held, Iterable) and not isinstance(held, Mapping):
-            raise TypeError("It could be read only once.")
-        changed = stays(held)
-        return part if changed is held else _replaced(part, name, [] if changed is GONE else changed)
-
-    def _defining(self, item: Any, refused: list[str]) -> Any:
+    def _sendable_definitions(self, item: Any, refused: list[str]) -> Any:
         """An item with the definitions that stay; one of a search answers its call, so it stays without any too."""
-        is_search = _field(item, "type") == "tool_search_output"
-        changed = self._changed(item, "tools", partial(self._definition, refused=refused, is_found=is_search))
-        return changed if is_search or changed is item else changed if _field(changed, "tools") else GONE
+        is_search = field_of(item, "type") == "tool_search_output"
+        definition = partial(self._sendable_definition, refused=refused, is_found=is_search)
+        changed = _with_what_stays(item, "tools", definition)
+        if is_search or changed is item or field_of(changed, "tools"):
+            return changed
+        return GONE
 
-    def _change(self, tool: Any, refused: list[str]) -> Any:
+    def _sendable_change(self, tool: Any, refused: list[str]) -> Any:
         """What a block defines or names, if that may be offered."""
-        kind, name, server = (_field(tool, key) for key in ("type", "name", "server_name"))
+        kind = field_of(tool, "type")
+        name = field_of(tool, "name")
         if kind == "tool_definition":
-            return self._definition(_field(tool, "definition"), refused)
+            return self._sendable_definition(field_of(tool, "definition"), refused)
         if kind == "tool_reference":
-            return self._if(name in self._named, tool, name, refused)
+            return _part_if(name in self._keys_by_name, tool, name, refused)
         if kind in ("mcp_tool_reference", "mcp_toolset_reference"):
-            return self._if(server in self._servers, tool, server, refused)
-        return self._if(False, tool, name if isinstance(name, str) else tool, refused)
+            server = field_of(tool, "server_name")
+            return _part_if(server in self._hosted_servers, tool, server, refused)
+        return _part_if(False, tool, name if isinstance(name, str) else tool, refused)
 
-    def _definition(self, native: Any, refused: list[str], is_found: bool = False) -> Any:
+    def _sendable_definition(self, native: Any, refused: list[str], is_found: bool = False) -> Any:
         """A definition that is an authorized tool's; of one that a search found, that tool's own where it differs."""
         try:
             tool = viewed_tool(_written_out(native))
-            keys = self._named.get(tool.name, []) if tool.readable else []
-            if any(tool.digest() in self._digests(key) or _is_part(native, self.natives[key]) for key in keys):
+            keys = self._keys_by_name.get(tool.name, []) if tool.readable else []
+            if any(self._is_of(key, tool, native) for key in keys):
                 return native
             if is_found and keys:
                 return lists.openai_responses(self.natives[keys[0]])
-            return self._if(False, native, tool.name, refused)
+            return _part_if(False, native, tool.name, refused)
         except Exception:
             refused.append(type(native).__name__)
             return GONE
 
-    def _if(self, is_authorized: bool, part: Any, name: Any, refused: list[str]) -> Any:
-        if not is_authorized:
-            refused.append(name if isinstance(name, str) else type(name).__name__)
-        return part if is_authorized else GONE
+    def _is_of(self, key: str, tool: Tool, native: Any) -> bool:
+        """Whether a definition is that of an authorized tool, or of a part of it."""
+        return tool.digest() in self._digests_of(key) or _is_part(native, self.natives[key])
 
     @cached_property
-    def _named(self) -> dict[str, list[str]]:
+    def _keys_by_name(self) -> dict[str, list[str]]:
         """Keys by the names that models know."""
         named: dict[str, list[str]] = {}
         for key in self.natives:
@@ -268,12 +268,12 @@ class AuthorizedTools:
         return named
 
     @cached_property
-    def _servers(self) -> frozenset[str]:
+    def _hosted_servers(self) -> frozenset[str]:
         """Servers of tools that the provider asks by itself."""
         hosted = [tool for key in self.natives if (tool := self.tools[key]).foreign and tool.name.startswith("mcp")]
         return frozenset(tool.server for tool in hosted if tool.server)
 
-    def _digests(self, key: str) -> frozenset[str]:
+    def _digests_of(self, key: str) -> frozenset[str]:
         """Of a tool as the harness has it, and as it is written among messages."""
         known: dict[str, frozenset[str]] = self.__dict__.setdefault("_known_digests", {})
         if key not in known:
@@ -286,12 +286,34 @@ class AuthorizedTools:
         return known[key]
 
 
-def _field(part: Any, name: str) -> Any:
-    """A field of a message or a block: a mapping, or an object of a client."""
-    return part.get(name) if isinstance(part, Mapping) else getattr(part, name, None)
+def _part_if(is_authorized: bool, part: Any, name: Any, refused: list[str]) -> Any:
+    if is_authorized:
+        return part
+    refused.append(name if isinstance(name, str) else type(name).__name__)
+    return GONE
 
 
-def _replaced(part: Any, name: str, value: Any) -> Any:
+def _with_what_stays(part: Any, name: str, stays: Callable[[Any], Any]) -> Any:
+    """A part with what stays of one of its fields, the same object where that is all of it."""
+    held = field_of(part, name)
+    if held is None or isinstance(held, (str, bytes, int, float)):
+        return part
+    if isinstance(held, (list, tuple)):
+        kept = [inner for inner in map(stays, held) if inner is not GONE]
+        if len(kept) == len(held) and all(one is other for one, other in zip(kept, held, strict=True)):
+            return part
+        return _with_value(part, name, kept)
+    if isinstance(held, Iterable) and not isinstance(held, Mapping):
+        raise TypeError("It could be read only once.")
+    changed = stays(held)
+    if changed is held:
+        return part
+    if changed is GONE:
+        changed = []
+    return _with_value(part, name, changed)
+
+
+def _with_value(part: Any, name: str, value: Any) -> Any:
     if isinstance(part, Mapping):
         return {**part, name: value}
     return part.model_copy(update={name: value})
@@ -299,13 +321,15 @@ def _replaced(part: Any, name: str, value: Any) -> Any:
 
 def _written_out(native: Any) -> Any:
     """A definition as a request has it, where a client's object holds it."""
-    return native.model_dump(mode="json", exclude_unset=True) if hasattr(native, "model_dump") else native
+    if hasattr(native, "model_dump"):
+        return native.model_dump(mode="json", exclude_unset=True)
+    return native
 
 
 def _is_part(result: Any, declared: Any) -> bool:
     """Whether a namespace of OpenAI's is one that is declared, with some of its tools: what a search answers with."""
     part = _written_out(result)
-    if not (_field(part, "type") == _field(declared, "type") == "namespace"):
+    if not (field_of(part, "type") == field_of(declared, "type") == "namespace"):
         return False
     known = {viewed_tool(tool).digest() for tool in declared["tools"]}
     others = {*part, *declared} - {"tools", *UNTOLD}

@@ -160,7 +160,7 @@ class Decider:
         task = question.task
         withheld: tuple[str, ...] = ()
         if shown:
-            history = authorized.within(task)
+            history = authorized.sendable(task)
             task = history.messages
             withheld = history.refused
         events: tuple[Event, ...] = ()

@@ -47,6 +47,12 @@ NOTES: dict[Mode, str] = {
     "shadow": " Shadow mode: nothing was cut.",
 }
 
+REASONS_IN_WORDS: dict[Reason, str] = {
+    "decided": "the set worth its cost",
+    "decided before": "as decided before in this conversation",
+    "explored": "this task explores, so it sees every tool",
+}
+
 
 @dataclass(frozen=True)
 class GateDecision:
@@ -129,10 +135,12 @@ class GateDecision:
     def explain(self) -> str:
         """The decision as a small table: every ranked tool, its score, its priced cost, and why it was kept or cut."""
         total = len(self.kept) + len(self.cut)
-        note = NOTES[self.mode] + (" It has no name, so it is neither explored nor split." if self.needs_name else "")
+        note = NOTES[self.mode]
+        if self.needs_name:
+            note += " It has no name, so it is neither explored nor split."
         lines = [f"Kept {len(self.kept)} of {total} tools: {self._because()}.{note}"]
         if self.ranking:
-            shown = [self._full(tool.name) for tool in self.ranking]
+            shown = [self._name_with_server(tool.name) for tool in self.ranking]
             width = max(4, *map(len, shown))
             lines += ["", f"{'rank':>4}  {'tool':<{width}}  {'score':>6}  {'evidence':>8}  {'priced':>7}"]
             for rank, (name, tool) in enumerate(zip(shown, self.ranking, strict=True), 1):
@@ -147,24 +155,29 @@ class GateDecision:
         ranked = {tool.name for tool in self.ranking}
         unranked = [name for name in self.kept if name not in ranked]
         if unranked and self.ranking:
-            lines.append(f"Never cut: {', '.join(map(self._full, unranked))}.")
+            lines.append(f"Never cut: {', '.join(map(self._name_with_server, unranked))}.")
         if unknown := self.unknown_tools:
             share = f"{len(unknown)} of {len(self.ranking)} tools ({len(unknown) / len(self.ranking):.0%})"
-            more = "" if len(unknown) <= SHOWN else f" and {len(unknown) - SHOWN} more"
-            shown_names = ", ".join(map(self._full, unknown[:SHOWN]))
-            lines.append(f"Refit: {share} were not there when the policy was fitted: {shown_names}{more}.")
+            names = ", ".join(map(self._name_with_server, unknown[:SHOWN]))
+            if len(unknown) > SHOWN:
+                names += f" and {len(unknown) - SHOWN} more"
+            lines.append(f"Refit: {share} were not there when the policy was fitted: {names}.")
         if self.refused:
-            lines.append(f"Refused, not authorized: {', '.join(map(self._full, self.refused))}.")
+            lines.append(f"Refused, not authorized: {', '.join(map(self._name_with_server, self.refused))}.")
         return "\n".join(lines)
 
-    def _full(self, name: str) -> str:
+    def _name_with_server(self, name: str) -> str:
         server = self.servers.get(name, "")
-        return name if not server or name.startswith(f"{server}/") else f"{server}/{name}"
+        if not server or name.startswith(f"{server}/"):
+            return name
+        return f"{server}/{name}"
 
     @property
     def unknown_tools(self) -> tuple[str, ...]:
         """The ranked tools that were not there when the policy was fitted, as far as its file says."""
-        return () if self.catalogue is None else self.catalogue.unknown(tool.name for tool in self.ranking)
+        if self.catalogue is None:
+            return ()
+        return self.catalogue.unknown(tool.name for tool in self.ranking)
 
     @property
     def needs_tool_search(self) -> bool:
@@ -192,8 +205,10 @@ class GateDecision:
 
     def _sent(self, written: Callable[[Any], Any], channel: Channel | None = None) -> list[Any]:
         """The search comes last: a cached prompt begins with what the conversation has."""
-        joining = () if channel == self.channel else (tool for addition in self.appended for tool in addition.tools)
-        return [written(tool) for tool in (*self.tools, *self.search, *joining)]
+        sent = [*self.tools, *self.search]
+        if channel != self.channel:
+            sent += [tool for addition in self.appended for tool in addition.tools]
+        return list(map(written, sent))
 
     def messages(self, history: Sequence[Any]) -> list[Any]:
         """The history to send: without tools that may not be offered, in mode "append" with those that turns added.
@@ -201,13 +216,14 @@ class GateDecision:
         In every mode, only definitions and names of authorized tools stay among the messages, as they came; a tool that
         was refused, changed or never offered is left out and named in `refused`.
         """
-        return with_additions(self.authorized.within(history).messages, self.appended, self.channel)
+        return with_additions(self.authorized.sendable(history).messages, self.appended, self.channel)
 
     @property
     def search(self) -> tuple[Tool, ...]:
         """The tools of the tool search, where the agent has one and something was cut."""
-        searches = self.tool_search and self.needs_tool_search and fits(self.mode, (*self.kept, *self.cut))
-        return (find_tool(self.hidden), CALL) if searches else ()
+        if self.tool_search and self.needs_tool_search and fits(self.mode, (*self.kept, *self.cut)):
+            return find_tool(self.hidden), CALL
+        return ()
 
     @property
     def priced_cost(self) -> float:
@@ -228,15 +244,19 @@ class GateDecision:
 
     def event(self) -> Mapping[str, str | bool | int | float | list[str] | list[float]]:
         """OpenTelemetry attributes: names, scores and counts, and never the task's text."""
+        where_known: dict[str, str | float] = {}
+        if self.examples_digest:
+            where_known["camdf.examples_digest"] = self.examples_digest
+        if self.cost_pressure is not None:
+            where_known["camdf.cost_pressure"] = self.cost_pressure
         return {
             "camdf.id": self.id,
             "camdf.policy_digest": self.policy_digest,
-            **({"camdf.examples_digest": self.examples_digest} if self.examples_digest else {}),
+            **where_known,
             "camdf.latency": self.latency,
             "camdf.reason": self.reason,
             "camdf.mode": self.mode,
             "camdf.explored": self.explored,
-            **({} if self.cost_pressure is None else {"camdf.cost_pressure": self.cost_pressure}),
             "camdf.open": self.open,
             "camdf.named": bool(self.conversation),
             "camdf.error": self.error,
@@ -249,10 +269,9 @@ class GateDecision:
         }
 
     def _because(self) -> str:
-        words = {
-            "decided": "the set worth its cost",
-            "decided before": "as decided before in this conversation",
-            "explored": "this task explores, so it sees every tool",
-        }
-        why = f"{self.reason}{f', {self.error}' if self.error else ''}"
-        return words.get(self.reason) or (f"the list is open ({why})" if self.open else f"the list stands ({why})")
+        if self.reason in REASONS_IN_WORDS:
+            return REASONS_IN_WORDS[self.reason]
+        why = ", ".join(filter(None, (self.reason, self.error)))
+        if self.open:
+            return f"the list is open ({why})"
+        return f"the list stands ({why})"

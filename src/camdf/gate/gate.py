@@ -143,7 +143,7 @@ class Gate(Locked):
         judge = Judge.of(policy, payoff, rollout.explore_pressure)
         check_scorer(policy, scorer, scorer_mismatch)
         terms = ConversationTerms(judge, records.conversations)
-        self._build(SharedByTenants.of(reads, records), terms)
+        self._build(SharedByTenants.from_records(reads, records), terms)
         self._follows = False
         super().__init__()
 
@@ -435,7 +435,7 @@ class Gate(Locked):
         `call` is one of OpenAI chat or Responses, Anthropic or MCP, as the client has it; `tools` are all that there
         are. It answers `find_tool`, and reads what `call_tool` means. Nothing is run here. Never raises.
         """
-        written = WrittenCall.of(call)
+        written = WrittenCall.from_client(call)
         try:
             catalogue, natives = self._offered(tools)
             offered = {catalogue.tools[key].name: natives[key] for key in reversed(natives)}

@@ -30,12 +30,12 @@ EMPTY = {"type": "object", "properties": {}}
 def list_for_the_model(mode: Mode, natives: Mapping[str, Any], kept: Sequence[str], cut: Sequence[str]) -> list[Any]:
     """The tools for the model; `natives` are those that may be offered, in the order of the request."""
     if mode == "drop":
-        return _marked([natives[key] for key in kept], natives.values())
+        return _with_mark_on_last([natives[key] for key in kept], natives.values())
     if mode == "append":
-        loaded_first = _marked([undeferred(natives[key]) for key in kept], natives.values())
+        loaded_first = _with_mark_on_last([undeferred(natives[key]) for key in kept], natives.values())
         return loaded_first + [natives[key] for key in cut if is_deferred(natives[key])]
     if mode == "defer" and has_search(natives[key] for key in kept):
-        kept_loaded = _marked([natives[key] for key in kept], natives.values())
+        kept_loaded = _with_mark_on_last([natives[key] for key in kept], natives.values())
         return kept_loaded + [_deferred(natives[key]) for key in cut]
     return list(natives.values())
 
@@ -50,11 +50,13 @@ def allowed_choice(tools: Iterable[str | Mapping[str, Any]], choice: Any, *, res
     """
     if choice not in (None, "auto", "required"):
         return choice
-    within = {"mode": choice or "auto", "tools": [_reference(tool, responses) for tool in tools]}
-    return {"type": "allowed_tools", **(within if responses else {"allowed_tools": within})}
+    allowed = {"mode": choice or "auto", "tools": [_named_in_choice(tool, responses) for tool in tools]}
+    if responses:
+        return {"type": "allowed_tools", **allowed}
+    return {"type": "allowed_tools", "allowed_tools": allowed}
 
 
-def _reference(tool: str | Mapping[str, Any], responses: bool) -> dict[str, Any]:
+def _named_in_choice(tool: str | Mapping[str, Any], responses: bool) -> dict[str, Any]:
     """A tool as a choice names it: the provider's own by its type, a server of tools by its label."""
     if isinstance(tool, str):
         tool = {"type": "function", "name": tool}
@@ -69,28 +71,32 @@ def _reference(tool: str | Mapping[str, Any], responses: bool) -> dict[str, Any]
 
 def has_search(natives: Iterable[Any]) -> bool:
     """Whether a request has its provider's tool search: Anthropic's and OpenAI's types begin alike."""
-    kinds = (_get(native, "type") for native in natives if isinstance(native, Mapping))
+    kinds = (_field_or_none(native, "type") for native in natives if isinstance(native, Mapping))
     return any(isinstance(kind, str) and kind.startswith("tool_search") for kind in kinds)
 
 
 def is_deferred(native: Any) -> bool:
     """Whether a request declares a tool without loading it."""
-    return isinstance(native, Mapping) and _get(native, "defer_loading") is True
+    return isinstance(native, Mapping) and _field_or_none(native, "defer_loading") is True
 
 
 def undeferred(native: Any) -> Any:
     """A tool as a request loads it."""
-    return {key: value for key, value in native.items() if key != "defer_loading"} if is_deferred(native) else native
+    if not is_deferred(native):
+        return native
+    return {key: value for key, value in native.items() if key != "defer_loading"}
 
 
 def _deferred(native: Any) -> Any:
     try:
-        return {**_unmarked(native), "defer_loading": True} if isinstance(native, Mapping) else native
+        if isinstance(native, Mapping):
+            return {**_unmarked(native), "defer_loading": True}
+        return native
     except Exception:  # it cannot be read, so it is handed over as it is
         return native
 
 
-def _marked(loaded: list[Any], came: Iterable[Any]) -> list[Any]:
+def _with_mark_on_last(loaded: list[Any], came: Iterable[Any]) -> list[Any]:
     """The last mark of the request stands on the last tool that is loaded, wherever it stood."""
     if not loaded or not isinstance(loaded[-1], Mapping):
         return loaded
@@ -98,7 +104,7 @@ def _marked(loaded: list[Any], came: Iterable[Any]) -> list[Any]:
     if marked is None:
         return loaded
     moved = [_unmarked(native) if native is marked else native for native in loaded]
-    return [*moved[:-1], {**moved[-1], MARK: _mark(marked)}]
+    return [*moved[:-1], {**moved[-1], MARK: _cache_mark(marked)}]
 
 
 def _last_marked(came: Iterable[Any]) -> Any:
@@ -109,18 +115,21 @@ def _last_marked(came: Iterable[Any]) -> Any:
             inner = native.get("function")
             if MARK not in native and type(inner) is dict and MARK not in inner:
                 continue
-        if isinstance(native, (dict, Mapping)) and _mark(native):
+        if isinstance(native, (dict, Mapping)) and _cache_mark(native):
             last = native
     return last
 
 
-def _mark(native: Mapping[str, Any]) -> Any:
+def _cache_mark(native: Mapping[str, Any]) -> Any:
     """On the tool itself or, as LiteLLM has it too, in its function."""
-    inner = _get(native, "function")
-    return _get(native, MARK) or (_get(inner, MARK) if isinstance(inner, (dict, Mapping)) else None)
+    mark = _field_or_none(native, MARK)
+    if mark:
+        return mark
+    inner = _field_or_none(native, "function")
+    return _field_or_none(inner, MARK) if isinstance(inner, (dict, Mapping)) else None
 
 
-def _get(native: Mapping[str, Any], key: str) -> Any:
+def _field_or_none(native: Mapping[str, Any], key: str) -> Any:
     """A field of a tool, None where the tool raises."""
     try:
         return native.get(key)
@@ -129,7 +138,7 @@ def _get(native: Mapping[str, Any], key: str) -> Any:
 
 
 def _unmarked(native: Mapping[str, Any]) -> dict[str, Any]:
-    inner = _get(native, "function")
+    inner = _field_or_none(native, "function")
     bare = {key: value for key, value in native.items() if key != MARK}
     if isinstance(inner, Mapping) and MARK in inner:
         bare["function"] = {key: value for key, value in inner.items() if key != MARK}
@@ -140,28 +149,32 @@ def openai(native: Any) -> Any:
     """For OpenAI's chat completions, and for all who speak that protocol."""
     if isinstance(native, Mapping) and ("function" in native or "custom" in native):
         return native
-    return _written(native, lambda tool: {"type": "function", "function": _parts(tool, parameters=dict(tool.schema))})
+    return _written_unless_hosted(
+        native, lambda tool: {"type": "function", "function": _told_parts(tool, parameters=dict(tool.schema))}
+    )
 
 
 def openai_responses(native: Any) -> Any:
     """For OpenAI's Responses."""
     if isinstance(native, Mapping) and native.get("type") in ("function", "custom") and "name" in native:
         return native
-    return _written(native, lambda tool: {"type": "function", **_parts(tool, parameters=dict(tool.schema))})
+    return _written_unless_hosted(
+        native, lambda tool: {"type": "function", **_told_parts(tool, parameters=dict(tool.schema))}
+    )
 
 
 def anthropic(native: Any) -> Any:
     """For Anthropic's messages."""
     if isinstance(native, Mapping) and "input_schema" in native:
         return native
-    return _written(native, lambda tool: _parts(tool, input_schema=dict(tool.schema) or EMPTY))
+    return _written_unless_hosted(native, lambda tool: _told_parts(tool, input_schema=dict(tool.schema) or EMPTY))
 
 
 def mcp(native: Any) -> Any:
     """For a client of MCP."""
     if isinstance(native, Mapping) and "inputSchema" in native:
         return native
-    return _written(native, lambda tool: _parts(tool, inputSchema=dict(tool.schema) or EMPTY))
+    return _written_unless_hosted(native, lambda tool: _told_parts(tool, inputSchema=dict(tool.schema) or EMPTY))
 
 
 def written_like(native: Any) -> Callable[[Any], Any]:
@@ -176,7 +189,7 @@ def written_like(native: Any) -> Callable[[Any], Any]:
     return openai
 
 
-def _written(native: Any, write: Callable[[Tool], dict[str, Any]]) -> Any:
+def _written_unless_hosted(native: Any, write: Callable[[Tool], dict[str, Any]]) -> Any:
     """The definition of a tool; what the provider runs itself has one already."""
     tool = view(native)
     if not tool.foreign:
@@ -186,7 +199,7 @@ def _written(native: Any, write: Callable[[Tool], dict[str, Any]]) -> Any:
     raise UsageError(f"{tool.name} has no name, description and schema that a request could hold. Send it by yourself.")
 
 
-def _parts(tool: Tool, **schema: dict[str, Any]) -> dict[str, Any]:
+def _told_parts(tool: Tool, **schema: dict[str, Any]) -> dict[str, Any]:
     """Name, description and schema, as far as the tool has them."""
     parts = {"name": tool.name, "description": tool.description, **schema}
     return {key: value for key, value in parts.items() if value}

@@ -34,8 +34,11 @@ MOST = 10_000
 PATIENCE = 0.25
 """Seconds that a decision waits for a store at most; half of what it has left, if that is less."""
 
-TOGETHER, IN_LINE = 8, 1000
-"""How many conversations are read and written at a time, and how many may wait to be written; more are not."""
+TOGETHER = 8
+"""How many conversations are read at a time, and how many are written."""
+
+IN_LINE = 1000
+"""How many may wait to be written; more are not."""
 
 EXPLORED = b"true"
 """Stands in the list of a conversation that explores; tools are lists there."""
@@ -80,7 +83,7 @@ class Latest(Locked, Generic[T]):
                 self._kept.move_to_end(conversation)
             return self._kept.get(conversation)
 
-    def _put(self, conversation: str, known: T) -> T:
+    def _remember(self, conversation: str, known: T) -> T:
         """Remember this and no more of a conversation; the lock is held."""
         self._kept[conversation] = known
         self._kept.move_to_end(conversation)
@@ -101,7 +104,7 @@ class Memory(Latest[Remembered]):
     def _joined(self, conversation: str, first: Remembered, then: Remembered) -> Remembered:
         """Remember both of a conversation, each tool once; the lock is held."""
         kept = tuple(dict.fromkeys((*first.kept, *then.kept)))[-MOST:]
-        return self._put(conversation, Remembered(kept, first.explored or then.explored))
+        return self._remember(conversation, Remembered(kept, first.explored or then.explored))
 
 
 class ConversationStore(Protocol):
@@ -120,11 +123,13 @@ class SharedMemory(Memory):
     """The conversations of a store, and in this process the last `size` of them for when it does not answer."""
 
     def __init__(self, store: ConversationStore, size: int) -> None:
-        self.store, self.breaker = store, Breaker(failures=3, seconds=1.0)
+        self.store = store
+        self.breaker = Breaker(failures=3, seconds=1.0)
         self.failures = 0
         """How often the store was not read or not written."""
 
-        self._askers, self._writers = Workers(TOGETHER), Workers(TOGETHER, IN_LINE)
+        self._askers = Workers(TOGETHER)
+        self._writers = Workers(TOGETHER, IN_LINE)
         super().__init__(size)
 
     def recall(self, conversation: str, within: float | None = None) -> Remembered | None:
@@ -133,10 +138,10 @@ class SharedMemory(Memory):
         try:
             self.breaker.check()
             seconds = PATIENCE if within is None else min(PATIENCE, within / 2)
-            stored = _checked(self._askers.start(lambda work: self.store.recall(conversation), seconds).wait())
+            stored = _checked_answer(self._askers.start(lambda work: self.store.recall(conversation), seconds).wait())
             self.breaker.succeeded()
         except Exception as error:
-            self._note(error)
+            self._count_failure(error)
             return here
         if stored is None:
             return here
@@ -148,19 +153,19 @@ class SharedMemory(Memory):
         now = super().widen(conversation, kept, explored)
         try:
             self.breaker.check()
-            self._writers.start(lambda work: self._write(conversation, now, explored))
+            self._writers.start(lambda work: self._write_to_store(conversation, now, explored))
         except Exception as error:
-            self._note(error)
+            self._count_failure(error)
         return now
 
-    def _write(self, conversation: str, kept: tuple[Identity, ...], explored: bool) -> None:
+    def _write_to_store(self, conversation: str, kept: tuple[Identity, ...], explored: bool) -> None:
         try:
             self.store.add(conversation, kept, explored)
             self.breaker.succeeded()
         except BaseException as error:
-            self._note(error)
+            self._count_failure(error)
 
-    def _note(self, error: BaseException) -> None:
+    def _count_failure(self, error: BaseException) -> None:
         """A store that is not asked, or for which no thread is free, has not failed once more."""
         with self._lock:
             self.failures += 1
@@ -168,7 +173,7 @@ class SharedMemory(Memory):
             self.breaker.failed()
 
 
-def _checked(found: Any) -> Remembered | None:
+def _checked_answer(found: Any) -> Remembered | None:
     """What a store says, if it can be."""
     if found is None:
         return None
@@ -194,8 +199,9 @@ class RedisMemory:
         checked_setting("RedisMemory", "seconds", seconds, whole_number(1))
         checked_setting("RedisMemory", "timeout", timeout, number(most=TIMEOUT_MAX, above=0))
         self._copy = partial(type(self), redis, prefix=prefix, seconds=seconds, timeout=timeout)
-        self.prefix, self.seconds = prefix, seconds
-        self._client = _client(redis, timeout) if isinstance(redis, str) else redis
+        self.prefix = prefix
+        self.seconds = seconds
+        self._client = _client_for_url(redis, timeout) if isinstance(redis, str) else redis
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._copy, ()
@@ -204,18 +210,22 @@ class RedisMemory:
         """What the conversation has; None where it is not known, or was too long ago."""
         entries = self._client.lrange(self._key(conversation), 0, -1)
         tools = [json.loads(entry) for entry in entries if entry not in (EXPLORED, EXPLORED.decode())]
-        return Remembered(tuple(map(tuple, tools)), len(tools) < len(entries)) if entries else None
+        if not entries:
+            return None
+        return Remembered(tuple(map(tuple, tools)), len(tools) < len(entries))
 
     def add(self, conversation: str, kept: Sequence[Identity], explored: bool) -> None:
         """Append what is new."""
-        tools = [*(json.dumps(identity) for identity in kept), *([EXPLORED] if explored else [])]
-        self._client.eval(ADD, 1, self._key(conversation), MOST + 1, self.seconds, *tools)
+        entries: list[str | bytes] = [json.dumps(identity) for identity in kept]
+        if explored:
+            entries.append(EXPLORED)
+        self._client.eval(ADD, 1, self._key(conversation), MOST + 1, self.seconds, *entries)
 
     def _key(self, conversation: str) -> str:
         return self.prefix + sha256(conversation.encode(errors="surrogatepass")).hexdigest()
 
 
-def _client(url: str, timeout: float) -> Any:
+def _client_for_url(url: str, timeout: float) -> Any:
     redis = require("redis", "redis")
     never = require("redis.retry", "redis").Retry(require("redis.backoff", "redis").NoBackoff(), 0)
     try:

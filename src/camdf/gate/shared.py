@@ -31,9 +31,10 @@ class SharedByTenants:
     scorers: Workers = field(default_factory=lambda: Workers(SCORERS))
 
     @classmethod
-    def of(cls, scorer: Scorer | None, records: Records) -> SharedByTenants:
+    def from_records(cls, scorer: Scorer | None, records: Records) -> SharedByTenants:
         """A set for a gate, and for those that will be made from it."""
-        size = records.conversations
-        memory = Memory(size) if records.store is None else SharedMemory(records.store, size)
+        memory = Memory(records.conversations)
+        if records.store is not None:
+            memory = SharedMemory(records.store, records.conversations)
         sink = None if records.on_decision is None else Sink(records.on_decision)
         return cls(TurnScores(scorer), memory, sink)

@@ -66,4 +66,4 @@ class ConversationTerms(Latest[Terms]):
     def keep(self, conversation: str, terms: Terms) -> None:
         """Something was decided under these terms."""
         with self._lock:
-            self._put(conversation, terms)
+            self._remember(conversation, terms)

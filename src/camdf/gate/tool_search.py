@@ -27,15 +27,20 @@ from camdf.scorers.base import words_text
 from camdf.scorers.echoes import runs_of
 from camdf.tools import Tool, view
 
-FOUND, IN_FULL = 5, 2
-"""How many tools a search finds, and how many of them an answer has in full; the others are names. Three tools would
-miss some that everyday requests need of 400."""
+FOUND = 5
+"""How many tools a search finds. Three would miss some that everyday requests need of 400."""
+
+IN_FULL = 2
+"""How many of them an answer has in full; the others are names."""
 
 NAMED = 20
 """How many names an answer lists where a search finds nothing."""
 
-LONGEST, LONGEST_SCHEMA = 4_000, 40_000
-"""How many characters of a description an answer holds, and the longest schema: a longer one is left out."""
+LONGEST = 4_000
+"""How many characters of a description an answer holds."""
+
+LONGEST_SCHEMA = 40_000
+"""How many characters a schema has at most that an answer holds: a longer one is left out."""
 
 WRAPPED = ("arguments", "args", "input", "parameters")
 """Keys under which models write the arguments of the tool that they call; the first is the one they are told."""
@@ -46,7 +51,9 @@ NAME_TOKENS = 2_000
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """What a name is made of where it may be listed."""
 
-UNTRUSTED_LENGTH, UNTRUSTED_WORDS, UNTRUSTED_NAMES = 40, 6, 20
+UNTRUSTED_LENGTH = 40
+UNTRUSTED_WORDS = 6
+UNTRUSTED_NAMES = 20
 """For servers that are not trusted: how long a name may be, of how many words, and how many are listed."""
 
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
@@ -91,7 +98,9 @@ ABOUT_OTHERS = "To get the parameters of another one, search for its exact name.
 
 def find_tool(names: str) -> Tool:
     """`find_tool` with the names of the tools that it leads to (`names_by_server`) in its description."""
-    return replace(FIND, description=f"{FIND.description}\nNot in your list: {names}.") if names else FIND
+    if not names:
+        return FIND
+    return replace(FIND, description=f"{FIND.description}\nNot in your list: {names}.")
 
 
 def names_by_server(
@@ -116,10 +125,12 @@ def names_by_server(
     if tokens <= 0:
         return ""
     counts = {server: len(set(names)) for server, names in sorted(hidden.items()) if names}
-    told = {server: _may_be_told(hidden[server], server in untrusted) for server in counts}
-    whole = _line(counts, told)
+    told = {server: _names_that_may_be_told(hidden[server], server in untrusted) for server in counts}
+    whole = _line_of_servers(counts, told)
     room = int(tokens * CHARACTERS_PER_TOKEN)
-    return whole if len(whole) <= room else _within(room, counts, told, likely)
+    if len(whole) <= room:
+        return whole
+    return _line_within(room, counts, told, likely)
 
 
 def by_server(tools: Iterable[Tool]) -> dict[str, list[str]]:
@@ -131,7 +142,7 @@ def by_server(tools: Iterable[Tool]) -> dict[str, list[str]]:
     return names
 
 
-def _may_be_told(names: Iterable[str], untrusted: bool) -> list[str]:
+def _names_that_may_be_told(names: Iterable[str], untrusted: bool) -> list[str]:
     listed = sorted(name for name in set(names) if NAME.fullmatch(name))
     if not untrusted:
         return listed
@@ -139,28 +150,30 @@ def _may_be_told(names: Iterable[str], untrusted: bool) -> list[str]:
     return short[:UNTRUSTED_NAMES]
 
 
-def _line(counts: Mapping[str, int], told: Mapping[str, Sequence[str]]) -> str:
-    return "; ".join(_part(server, count, told[server]) for server, count in counts.items())
+def _line_of_servers(counts: Mapping[str, int], told: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(_server_with_names(server, count, told[server]) for server, count in counts.items())
 
 
-def _part(server: str, count: int, names: Sequence[str]) -> str:
+def _server_with_names(server: str, count: int, names: Sequence[str]) -> str:
     """One server: its name, how many tools it has where not all are listed, and those that are."""
-    label = NOT_IN_LABELS.sub("_", server)[:LABEL_LENGTH] or ("" if len(names) == count else "others")
-    label += f" ({count})" if len(names) < count else ""
+    label = NOT_IN_LABELS.sub("_", server)[:LABEL_LENGTH]
+    if len(names) < count:
+        label = f"{label or 'others'} ({count})"
     return ": ".join(filter(None, (label, ", ".join(names))))
 
 
-def _within(
+def _line_within(
     room: int, counts: Mapping[str, int], told: Mapping[str, Sequence[str]], likely: Iterable[tuple[str, str]]
 ) -> str:
     """As many names as there is room for. Where servers alone are too many, the largest are listed, in half of it."""
     shown: dict[str, list[str]] = {}
     left = room
     for server in sorted(counts, key=lambda server: -counts[server]):
-        length = len(_part(server, counts[server], ())) + len(": ; ")
+        length = len(_server_with_names(server, counts[server], ())) + len(": ; ")
         if left - length < room // 2 and shown:
             break
-        shown[server], left = [], left - length
+        shown[server] = []
+        left -= length
     known = {server: set(told[server]) for server in shown}
     rows = zip_longest(*(told[server] for server in shown))
     some_of_every = (pair for row in rows for pair in zip(shown, row, strict=True) if pair[1] is not None)
@@ -171,9 +184,13 @@ def _within(
                 break
             shown[server].append(name)
             known[server].remove(name)
-    line = _line({server: counts[server] for server in counts if server in shown}, shown)
+    line = _line_of_servers({server: counts[server] for server in counts if server in shown}, shown)
     more = len(counts) - len(shown)
-    return f"{line}; and {more} more {'server' if more == 1 else 'servers'}" if more else line
+    if more == 0:
+        return line
+    if more == 1:
+        return f"{line}; and 1 more server"
+    return f"{line}; and {more} more servers"
 
 
 def sharing_words(query: str, tools: Mapping[str, Tool]) -> list[str]:
@@ -196,9 +213,11 @@ def fits(mode: str, names: Iterable[str]) -> bool:
 def query_of(written: object) -> str:
     """What a call of `find_tool` searches for; "" where it does not say."""
     call = json_arguments(written) or {}
+    if "query" in call:
+        query = call["query"]
+        return query if isinstance(query, str) else ""
     texts = [value for value in call.values() if isinstance(value, str)]
-    query = call.get("query", texts[0] if len(texts) == 1 else "")
-    return query if isinstance(query, str) else ""
+    return texts[0] if len(texts) == 1 else ""
 
 
 def listing(found: Iterable[Any], every: Iterable[Any] = ()) -> str:
@@ -210,9 +229,13 @@ def listing(found: Iterable[Any], every: Iterable[Any] = ()) -> str:
     if tools:
         answer: dict[str, Any] = {"tools": [_in_full(tool) for tool in tools[:IN_FULL]]}
         others = [tool.name for tool in tools[IN_FULL:]]
-        answer |= {"others": others, "next": f"{ABOUT_OTHERS} {NEXT}"} if others else {"next": NEXT}
+        if others:
+            answer["others"] = others
+            answer["next"] = f"{ABOUT_OTHERS} {NEXT}"
+        else:
+            answer["next"] = NEXT
         return json.dumps(answer, default=str, ensure_ascii=False)
-    names = sorted(name for name in {view(native).name for native in every} if NAME.fullmatch(name))
+    names = sorted(filter(NAME.fullmatch, {view(native).name for native in every}))
     some = f"{len(names)} tools, among them" if len(names) > NAMED else "these tools"
     return (
         "No tool matches. Say in 'query' what the tool should do, in other words, or give its exact name. There are "
@@ -221,9 +244,12 @@ def listing(found: Iterable[Any], every: Iterable[Any] = ()) -> str:
 
 
 def _in_full(tool: Tool) -> dict[str, Any]:
-    text = tool.description
-    entry: dict[str, Any] = {"name": tool.name, "description": text if len(text) <= LONGEST else f"{text[:LONGEST]}…"}
-    if (schema := _told(tool)) is not None:
+    description = tool.description
+    if len(description) > LONGEST:
+        description = f"{description[:LONGEST]}…"
+    entry: dict[str, Any] = {"name": tool.name, "description": description}
+    schema = _schema_for_the_model(tool)
+    if schema is not None:
         entry["parameters"] = schema
     return entry
 
@@ -256,31 +282,42 @@ class WrittenCall(NamedTuple):
     arguments: object
 
     @classmethod
-    def of(cls, call: Any) -> WrittenCall:
+    def from_client(cls, call: Any) -> WrittenCall:
         """A call of OpenAI chat or Responses, Anthropic or MCP: the client's object, or the same as a dict."""
-        inner = _field(call, "function") or call
-        written = _field(inner, "arguments")
-        arguments = _field(inner, "input") if written is None else written
-        name = _field(inner, "name")
-        return cls(
-            str(_field(call, "call_id") or _field(call, "id") or ""), name if isinstance(name, str) else "", arguments
-        )
+        inner = field_of(call, "function") or call
+        arguments = field_of(inner, "arguments")
+        if arguments is None:
+            arguments = field_of(inner, "input")
+        name = field_of(inner, "name")
+        if not isinstance(name, str):
+            name = ""
+        return cls(str(field_of(call, "call_id") or field_of(call, "id") or ""), name, arguments)
 
     def answer(self, tools: Mapping[str, Any]) -> Answer:
         """What to do with it, if it is no search, given the tools that it may call."""
+        outcome = self._call_or_words(tools)
+        if isinstance(outcome, str):
+            return Answer(self.id, None, outcome)
+        return Answer(self.id, outcome, "")
+
+    def _call_or_words(self, tools: Mapping[str, Any]) -> ToolCall | str:
         if self.name == CALL.name and CALL.name not in tools:
-            outcome = meant(self.arguments, tools)
-        elif self.name not in tools:
-            outcome = f"There is no tool named {self.name[:200]!r}. Search with {FIND.name} for one that does it."
-        else:
-            arguments = {} if self.arguments in (None, "") else json_arguments(self.arguments)
-            told = f"Nothing ran: {self.name} takes one whole JSON object with its arguments."
-            outcome = told if arguments is None else ToolCall(self.name, arguments)
-        return Answer(self.id, None, outcome) if isinstance(outcome, str) else Answer(self.id, outcome, "")
+            return meant(self.arguments, tools)
+        if self.name not in tools:
+            return f"There is no tool named {self.name[:200]!r}. Search with {FIND.name} for one that does it."
+        if self.arguments in (None, ""):
+            return ToolCall(self.name, {})
+        arguments = json_arguments(self.arguments)
+        if arguments is None:
+            return f"Nothing ran: {self.name} takes one whole JSON object with its arguments."
+        return ToolCall(self.name, arguments)
 
 
-def _field(held: Any, name: str) -> Any:
-    return held.get(name) if isinstance(held, Mapping) else getattr(held, name, None)
+def field_of(part: Any, name: str) -> Any:
+    """A field of a message, a block or a call: of a mapping, or of an object of a client."""
+    if isinstance(part, Mapping):
+        return part.get(name)
+    return getattr(part, name, None)
 
 
 def meant(written: object, tools: Mapping[str, Any], search: str = FIND.name) -> ToolCall | str:
@@ -306,22 +343,27 @@ def meant(written: object, tools: Mapping[str, Any], search: str = FIND.name) ->
     if name not in tools:
         return f"There is no tool named {name[:200]!r}. Search with {search}, and give the name as it is listed there."
     tool = view(tools[name])
-    readings = _readings(call, _parameters(tool))
+    readings = _readings_of_call(call, _all_parameters(tool))
     if len(readings) == 1:
         return ToolCall(name, readings[0])
-    schema = _told(tool)
-    told = "" if schema is None else f" Its parameters: {json.dumps(schema, default=str, ensure_ascii=False)}"
     form = json.dumps({"name": name, "arguments": {}})
-    return f"Nothing ran: write {form}, with its arguments by the names of its parameters and nothing else.{told}"
+    wrong = f"Nothing ran: write {form}, with its arguments by the names of its parameters and nothing else."
+    schema = _schema_for_the_model(tool)
+    if schema is None:
+        return wrong
+    return f"{wrong} Its parameters: {json.dumps(schema, default=str, ensure_ascii=False)}"
 
 
-def _readings(call: dict[str, Any], parameters: Collection[str] | None) -> list[dict[str, Any]]:
+def _readings_of_call(call: dict[str, Any], parameters: Collection[str] | None) -> list[dict[str, Any]]:
     """All that a call without its name can mean, given the parameters of the tool, if they are all known."""
-    named, readings = set(parameters or ()), list[dict[str, Any]]()
+    named = set(parameters or ())
+    readings: list[dict[str, Any]] = []
     if WRAPPED[0] not in named and call.get(WRAPPED[0], "") in (None, ""):
         call = {key: value for key, value in call.items() if key != WRAPPED[0]}
+    if not call and parameters is not None and not named:
+        return [{}]
     if not call:
-        return [{}] if parameters is not None and not named else []
+        return []
     [(key, value), *more] = call.items()
     if key in WRAPPED and not more:
         inner = json_arguments(value)
@@ -330,16 +372,18 @@ def _readings(call: dict[str, Any], parameters: Collection[str] | None) -> list[
         if key == WRAPPED[0] and isinstance(value, Mapping):  # as it should be
             return readings
     if call.keys() <= named and call not in readings:
+        if "name" in named:  # the name may be the tool's, or an argument
+            return []
         readings.append(call)
-        return [] if "name" in named else readings  # the name may be the tool's, or an argument
     return readings
 
 
-def _parameters(tool: Tool) -> Collection[str] | None:
+def _all_parameters(tool: Tool) -> Collection[str] | None:
     """The names of all parameters that a tool has; None where its schema does not say, or allows others."""
     try:
         schema = tool.schema
-        known, others = schema.get("properties"), ("patternProperties", "$ref", "allOf", "anyOf", "oneOf")
+        known = schema.get("properties")
+        others = ("patternProperties", "$ref", "allOf", "anyOf", "oneOf")
         if not isinstance(known, Mapping) or schema.get("additionalProperties") or any(key in schema for key in others):
             return None
         return list(map(str, known))
@@ -347,13 +391,14 @@ def _parameters(tool: Tool) -> Collection[str] | None:
         return None
 
 
-def _told(tool: Tool) -> Any:
+def _schema_for_the_model(tool: Tool) -> Any:
     """The schema of a tool as a model is told it; None where there is none, or it is too long."""
     try:
         schema = tool.schema
-        return schema if len(json.dumps(schema, default=str, ensure_ascii=False)) <= LONGEST_SCHEMA else None
+        is_too_long = len(json.dumps(schema, default=str, ensure_ascii=False)) > LONGEST_SCHEMA
     except Exception:
         return None
+    return None if is_too_long else schema
 
 
 def json_arguments(written: object) -> dict[str, Any] | None:
@@ -365,7 +410,9 @@ def json_arguments(written: object) -> dict[str, Any] | None:
         value = _STRICT.decode(written) if isinstance(written, str) else written
     except (ValueError, RecursionError):
         return None
-    return dict(value) if isinstance(value, Mapping) and all(isinstance(key, str) for key in value) else None
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        return None
+    return dict(value)
 
 
 def _no_number(constant: str) -> float:

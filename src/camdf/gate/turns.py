@@ -150,7 +150,7 @@ def events(messages: Messages, most: int | None = None) -> tuple[Event, ...]:
             about = subject(said)
             events.append(Turn(about, before, place, greets(about)))
         elif isinstance(message, Mapping):
-            events += _calls(message)
+            events += _calls_in(message)
             events += (Call(name, joins=True) for name in names_added(message))
         before += size
     return tuple(events)
@@ -223,7 +223,7 @@ def _characters(part: Any) -> int:
     return sum(map(_characters, _parts_of(part)))
 
 
-def _calls(message: Mapping[str, Any]) -> Iterator[Call]:
+def _calls_in(message: Mapping[str, Any]) -> Iterator[Call]:
     content = message.get("content")
     parts = content if isinstance(content, list) else ()
     for part in (*(message.get("tool_calls") or ()), *parts, message):

@@ -110,7 +110,9 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation, *, s
     joining = [spoken + now - before for spoken, before, now in zip(said, lists_before, growing, strict=False)]
     fewer = replace(conversation, searches=SEARCHED_STILL * conversation.searches)
     joined = _searched(joining, fewer, mean + conversation.spoken)
-    cached = {every: every + conversation.system} if shared else {}
+    cached: dict[float, float] = {}
+    if shared:
+        cached[every] = every + conversation.system
 
     def cost(mode: str, count: int, lists: Sequence[float], spoken: Sequence[float], opening: float = every) -> Cost:
         """The mean of a conversation whose first turn decides, and of one whose first turn has an open list."""

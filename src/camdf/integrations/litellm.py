@@ -103,7 +103,7 @@ class ToolGate(CustomLogger):
 def _brings_tools(data: Mapping[str, Any]) -> bool:
     """Whether the history of a request without a list of tools has some."""
     return any(
-        AuthorizedTools().within(history).refused for name in HISTORIES if isinstance(history := data.get(name), list)
+        AuthorizedTools().sendable(history).refused for name in HISTORIES if isinstance(history := data.get(name), list)
     )
 
 

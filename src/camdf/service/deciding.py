@@ -164,7 +164,7 @@ class Deciding:
 
 def _changed(messages: Sequence[shapes.JsonObject], decision: GateDecision) -> list[shapes.ChangedMessage]:
     """Those of some messages that hold tools which may not be offered."""
-    pairs = zip(messages, decision.authorized.within(messages).messages, strict=True)
+    pairs = zip(messages, decision.authorized.sendable(messages).messages, strict=True)
     return [
         shapes.ChangedMessage(place=place, message=None if stays is GONE else stays)
         for place, (came, stays) in enumerate(pairs)
