@@ -39,6 +39,7 @@ import camdf
 from camdf.gate import Gate
 from camdf.gate.deciding import Decider
 from camdf.gate.fold import Folding
+from camdf.gate.request import RequestReader
 from camdf.gate.scoring import TurnScores
 from camdf.service.app import Service
 from camdf.service.deciding import Deciding
@@ -365,9 +366,9 @@ def clients(port: int, connections: int, seconds: float, *, polite: bool) -> dic
 
 COSTS = {
     "the body is parsed and checked": Deciding.read,
-    "the gate reads the tools, its guards and the scores": Decider.read,
+    "the gate reads the tools, its guards and the scores": RequestReader.read,
     "the policy ranks and decides, once for a slice": TurnScores.rank_together,
-    "the gate folds the turns": Folding.of,
+    "the gate folds the turns": Folding.by_judges,
     "the decision is put together and counted": Decider.answered,
     "the answer is written": Deciding._answer_written,
 }

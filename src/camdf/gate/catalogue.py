@@ -105,11 +105,12 @@ def unread_catalogue(tools: Iterable[Any], *, refuse: bool) -> tuple[Catalogue, 
     listed = list(tools) if isinstance(tools, (list, tuple)) else []
     natives = list(map(native_of, listed))
     by_key = keyed(map(unread_tool, natives))
-    offered = () if refuse else tuple(by_key)
-    return Catalogue(by_key, offered), {} if refuse else dict(zip(by_key, natives, strict=True))
+    if refuse:
+        return Catalogue(by_key), {}
+    return Catalogue(by_key, tuple(by_key)), dict(zip(by_key, natives, strict=True))
 
 
-class _Kept(NamedTuple):
+class _KeptList(NamedTuple):
     """A list as it was read, by whom, and what came of it."""
 
     reader: object
@@ -122,7 +123,7 @@ class Catalogues(Locked):
     """The lists that were read of late, of all tenants."""
 
     def __init__(self) -> None:
-        self._kept: tuple[_Kept, ...] = ()
+        self._kept: tuple[_KeptList, ...] = ()
         super().__init__()
 
     def known(self, reader: object, listed: list[Any]) -> Catalogue | None:
@@ -135,7 +136,7 @@ class Catalogues(Locked):
     def keep(self, reader: object, listed: list[Any], size: int, catalogue: Catalogue) -> None:
         """Keep what came of a list, and forget the lists that were read first where these are too many."""
         with self._lock:
-            kept = (_Kept(reader, listed, size, catalogue), *self._kept)[:LISTS_KEPT]
+            kept = (_KeptList(reader, listed, size, catalogue), *self._kept)[:LISTS_KEPT]
             while sum(entry.size for entry in kept) > BYTES_KEPT:
                 kept = kept[:-1]
             self._kept = kept
@@ -152,7 +153,10 @@ class CatalogueReader:
     """Reads lists of tools by the guards, limits and prices of a gate."""
 
     def __init__(self, guards: Guards, limits: Limits, prices: PriceList | None, catalogues: Catalogues) -> None:
-        self.guards, self.limits, self.prices, self.catalogues = guards, limits, prices, catalogues
+        self.guards = guards
+        self.limits = limits
+        self.prices = prices
+        self.catalogues = catalogues
         self.keeps = guards.digests is None and not callable(guards.allow) and isinstance(prices, Prices | None)
         """Whether a list that stays the same is read the same again: a function may change its answer at any time, and
         a digest tells apart what is equal to Python, as 1 and true."""
@@ -160,37 +164,38 @@ class CatalogueReader:
     def read(self, tools: Iterable[Any]) -> tuple[Catalogue, dict[str, Any]]:
         """A list as it is read, and the tools that may be offered as the harness has them, by key."""
         listed = list(tools) if isinstance(tools, (list, tuple)) else tools_as_given(tools)
-        catalogue = self.catalogues.known(self, listed) if self.keeps else None
-        if catalogue is None:
-            catalogue = self._read_and_kept(listed) if self.keeps else self._read(listed)
+        if self.keeps:
+            catalogue = self.catalogues.known(self, listed) or self._read_and_keep(listed)
+        else:
+            catalogue = self._read_list(listed)
         bare = [native.tool if isinstance(native, FromServer) else native for native in listed]
         natives = dict(zip(catalogue.tools, bare, strict=True))
         if len(catalogue.offered) < len(natives):
             natives = {key: natives[key] for key in catalogue.offered}
         return catalogue, natives
 
-    def _read_and_kept(self, listed: list[Any]) -> Catalogue:
+    def _read_and_keep(self, listed: list[Any]) -> Catalogue:
         try:
-            size, copied = _copied(listed)
+            size, copied = _copy_of_list(listed)
         except ValueError:  # it holds other than plain values, so nobody knows whether it stays the same
-            return self._read(listed)
+            return self._read_list(listed)
         if size > BYTES_KEPT // 10:
-            return self._read(listed)
-        catalogue = self._read(copied)
+            return self._read_list(listed)
+        catalogue = self._read_list(copied)
         self.catalogues.keep(self, copied, size, catalogue)
         return catalogue
 
-    def _read(self, listed: Sequence[Any]) -> Catalogue:
+    def _read_list(self, listed: Sequence[Any]) -> Catalogue:
         guards = self.guards
         tools = keyed(map(viewed_tool, listed), guards.trusted)
         authorized = guards.offered(tools)
         untrusted = guards.untrusted_among(tools, authorized)
         offered, sizes = self.limits.within(tools, authorized, untrusted)
         untrusted = untrusted.intersection(offered)
-        costs, unpriced, problem = self._priced(tools, offered, sizes, untrusted)
+        costs, unpriced, problem = self._priced_tools(tools, offered, sizes, untrusted)
         return Catalogue(tools, offered, untrusted, costs, unpriced, problem, sum(sizes.values()))
 
-    def _priced(
+    def _priced_tools(
         self, tools: Mapping[str, Tool], offered: Iterable[str], ranked: Container[str], untrusted: Container[str]
     ) -> tuple[dict[str, float], tuple[str, ...], str]:
         """The costs of all that can be scored and cut, which trusted tools have none, and what was raised last."""
@@ -220,8 +225,8 @@ def _cost_function(prices: PriceList | None) -> Callable[[str, Tool], float]:
         return lambda key, tool: 1.0
     if isinstance(prices, Mapping):
         return lambda key, tool: float(prices[_name_in_prices(prices, key, tool)])
-    of: Callable[[Tool], float] = prices if callable(prices) else prices.of
-    return lambda key, tool: float(of(tool))
+    cost_of: Callable[[Tool], float] = prices if callable(prices) else prices.of
+    return lambda key, tool: float(cost_of(tool))
 
 
 def _name_in_prices(prices: Mapping[str, float], key: str, tool: Tool) -> str:
@@ -232,7 +237,7 @@ def _name_in_prices(prices: Mapping[str, float], key: str, tool: Tool) -> str:
     return tool.name
 
 
-def _copied(listed: Iterable[Any]) -> tuple[int, list[Any]]:
+def _copy_of_list(listed: Iterable[Any]) -> tuple[int, list[Any]]:
     """How many bytes the definitions of a list have, and a copy of it that nobody else can change."""
     size = 0
     copied: list[Any] = []
@@ -242,5 +247,7 @@ def _copied(listed: Iterable[Any]) -> tuple[int, list[Any]]:
             packed = marshal.dumps(tool, 2)
             size += len(packed)
             tool = marshal.loads(packed)
-        copied.append(FromServer(native.server, tool) if isinstance(native, FromServer) else tool)
+        if isinstance(native, FromServer):
+            tool = FromServer(native.server, tool)
+        copied.append(tool)
     return size, copied

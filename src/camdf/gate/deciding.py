@@ -7,7 +7,7 @@ must not keep a request from being read, since what is not read cannot be author
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os import urandom
@@ -15,33 +15,18 @@ from time import monotonic
 from typing import Any, TypeVar
 from warnings import warn
 
-from camdf.gate.append import AuthorizedTools, Channels, channel_of
-from camdf.gate.catalogue import Catalogue, CatalogueReader, unread_catalogue
+from camdf.gate.append import Addition
 from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.finding import found
 from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
-from camdf.gate.lists import Mode, has_search, list_for_the_model
-from camdf.gate.ranking import trusted_part
-from camdf.gate.request import (
-    SWAPPED,
-    TAKEN,
-    Question,
-    Request,
-    aligned,
-    conversation_named,
-    meant_by,
-    names_in,
-    read_task,
-    readable,
-    remembered_by,
-    turned_round,
-)
+from camdf.gate.lists import Mode, list_for_the_model
+from camdf.gate.ranking import Ranked, trusted_part
+from camdf.gate.request import Question, Request, RequestReader
 from camdf.gate.scoring import KnownScores, ScoredTurn, failure_reason, failure_type
-from camdf.gate.settings import Guards, Limits, Rollout
+from camdf.gate.settings import Guards, Limits
 from camdf.gate.shared import SharedByTenants
 from camdf.gate.terms import ConversationTerms
 from camdf.gate.tool_search import by_server, names_by_server
-from camdf.gate.turns import Event, Messages, Turn
 from camdf.policies.rules import AcquireAll
 from camdf.runtime.workers import Work
 
@@ -52,20 +37,16 @@ T = TypeVar("T")
 class Decider:
     """Decides on questions, and never raises, whatever a scorer, a policy or a tool does."""
 
-    mode: Mode
+    reader: RequestReader
     guards: Guards
     limits: Limits
-    rollout: Rollout
     terms: ConversationTerms
-    catalogues: CatalogueReader
     folding: Folding
     shared: SharedByTenants
-    tenant: str
-    channels: Channels
 
     def decide(self, question: Question) -> GateDecision:
         """The decision on a question."""
-        request = self.read(question)
+        request = self.reader.read(question)
         scored = self.scored(request, question.left())
         return self.answered(request, self.folded(request, scored))
 
@@ -76,7 +57,7 @@ class Decider:
 
     def decide_together(self, questions: Sequence[Question]) -> list[GateDecision]:
         """The decisions on questions that bring their scores: a policy is asked once for all that it decides on."""
-        requests = [self.read(question) for question in questions]
+        requests = [self.reader.read(question) for question in questions]
         self.shared.turn_scores.rank_together(
             (request.given, request.catalogue, request.terms.judges[-1])
             for request in requests
@@ -85,14 +66,15 @@ class Decider:
         decisions = []
         for request in requests:
             known = self.known(request)
-            unscored = Outcome(Fold(reason="scorer failed"))
-            outcome = unscored if self.missing(request, known) else self.folded(request, known)
+            outcome = Outcome(Fold(reason="scorer failed"))
+            if not self.missing(request, known):
+                outcome = self.folded(request, known)
             decisions.append(self.answered(request, outcome))
         return decisions
 
     def find(self, question: Question, most: int) -> list[Any]:
         """The tools that a search finds."""
-        request = self.read(question)
+        request = self.reader.read(question)
         _warn_if_swapped(request)
         return found(request, self.scored(request, question.left()), self.folding, most)
 
@@ -108,14 +90,16 @@ class Decider:
         """A question as it is read, and what comes of it once it is scored, on threads within its time limit."""
 
         def read(_: Work[Any]) -> tuple[Request, T | None]:
-            request = self.read(question)
+            request = self.reader.read(question)
             known = self.known(request)
-            return request, None if self.missing(request, known) else then(request, known)
+            if self.missing(request, known):
+                return request, None
+            return request, then(request, known)
 
         try:
             request, result = await self.shared.readers.start(read, question.left()).wait_async()
         except Exception as error:
-            request = self._unread(question, error)
+            request = self.reader.unread(question, error)
             return request, then(request, KnownScores({}))
         if result is not None:
             return request, result
@@ -126,139 +110,7 @@ class Decider:
         except Exception as error:
             return request, then(request, self._without_answer(request, error))
 
-    # Read.
-
-    def read(self, question: Question) -> Request:
-        """A question with its tools, its history and who decides; where it cannot be read, the request says so."""
-        try:
-            self.rollout.look(question.left())
-            request = self._request(question)
-            _ = request.terms.judges[-1].digest  # here, since an event loop should not wait for it
-            return request
-        except Exception as error:
-            return self._unread(question, error)
-
-    def _request(self, question: Question) -> Request:
-        stopped: Reason | None = None
-        error = ""
-        turned = turned_round(question)
-        if turned is not None:
-            question = turned
-            stopped = "arguments swapped"
-            error = SWAPPED
-        catalogue, natives = self.catalogues.read(question.tools)
-        searches = question.tool_search and stopped is None
-        if searches and self.mode in ("drop", "append") and catalogue.search_names:
-            searches = False
-            stopped = "name taken"
-            error = TAKEN.format(" and ".join(map(repr, catalogue.search_names)))
-        is_misunderstood = stopped is not None
-        name = conversation_named(question.conversation)
-        conversation = None if name is None else remembered_by(name, self.tenant)
-        shown = isinstance(question.task, (list, tuple))
-        authorized = AuthorizedTools(natives, catalogue.tools)
-        task = question.task
-        withheld: tuple[str, ...] = ()
-        if shown:
-            history = authorized.sendable(task)
-            task = history.messages
-            withheld = history.refused
-        events: tuple[Event, ...] = ()
-        if not is_misunderstood:
-            stopped, error, events = self._history(task, catalogue, natives)
-        dealt = self.rollout.dealt(conversation, is_history=shown)
-        if dealt.off and stopped is None:
-            stopped = "switched off"
-        guards = self.guards
-        insisted = names_in(question.forced)
-        forced: tuple[str, ...] = ()
-        if insisted:
-            tools = catalogue.tools
-            forced = tuple([key for key in catalogue.offered if guards.called(key, tools[key], insisted)])
-        guarded = dict.fromkeys(catalogue.unpriced, "its cost is not known")
-        guarded |= guards.guarded(catalogue.tools, catalogue.offered, names_in(question.keep))
-        request = Request(
-            catalogue=catalogue,
-            natives=natives,
-            guarded=guarded,
-            terms=self.terms.of(conversation, dealt, self.mode, is_under_way=shown and len(events) > 1),
-            dealt=dealt,
-            began=question.began,
-            authorized=authorized,
-            withheld=withheld,
-            forced=forced,
-            tool_search=searches or (self.mode == "defer" and has_search(natives.values())),
-            found_by_name=self.mode == "defer",
-            channel=channel_of(readable(question.model), self.channels) if self.mode == "append" and shown else None,
-            name=name,
-            conversation=conversation,
-            tenant=self.tenant,
-            shown=shown,
-            events=events,
-            turns=tuple([event for event in events if isinstance(event, Turn)]),
-            stopped=stopped,
-            error=error,
-        )
-        if conversation is not None and not shown and not is_misunderstood:
-            request = self._recalled(request, conversation, question.left())
-        return request if question.scores is None else self._with_scores(request, question.scores)
-
-    def _history(
-        self, task: str | Messages, catalogue: Catalogue, natives: Mapping[str, Any]
-    ) -> tuple[Reason | None, str, tuple[Event, ...]]:
-        """Why there is nothing to score, the type of what was raised, and the turns and calls of a history."""
-        limits = self.limits
-        left = limits.characters - catalogue.characters
-        if len(catalogue.offered) > limits.tools or left < 0:
-            return "request too large", "", ()
-        try:
-            events = meant_by(read_task(task, left), catalogue, natives)
-        except OverflowError:
-            return "request too large", "", ()
-        if catalogue.problem and not catalogue.costs:
-            return "policy failed", catalogue.problem, events
-        return None, "", events
-
-    def _recalled(self, request: Request, conversation: str, seconds: float | None) -> Request:
-        """A request with what a memory knows of its conversation."""
-        remembered = self.shared.memory.recall(conversation, seconds)
-        if remembered is None:
-            return request
-        known = map(request.catalogue.identities.get, remembered.kept)
-        before = tuple([key for key in known if key in request.natives])
-        return replace(request, before=before, explored=remembered.explored)
-
-    def _with_scores(self, request: Request, scores: Any) -> Request:
-        """A request with scores that the harness has already: they stand in for the scorer's on the last turn."""
-        subject = request.turns[-1].subject if request.turns else ""
-        if request.stopped or not subject:
-            return request
-        try:
-            named = request.conversation is not None
-            given = aligned(scores, request.catalogue)
-            turn = self.shared.turn_scores.given(subject, request.catalogue, given, request.own, is_named=named)
-        except Exception as error:
-            return replace(request, stopped="scores refused", error=failure_type(error))
-        return replace(request, given=turn)
-
-    def _unread(self, question: Question, error: Exception) -> Request:
-        """A request whose tools could not be read, or not in time: all of them as they came, or none to be safe."""
-        catalogue, natives = unread_catalogue(question.tools, refuse=self.guards.refuse)
-        dealt = self.rollout.dealt(None, is_history=True)
-        return Request(
-            catalogue=catalogue,
-            natives=natives,
-            guarded=dict.fromkeys(natives, "not read"),
-            terms=self.terms.of(None, dealt, self.mode, is_under_way=False),
-            dealt=dealt,
-            began=question.began,
-            tool_search=question.tool_search,
-            name=conversation_named(question.conversation),
-            stopped="tools not readable",
-            error=type(error).__name__,
-        )
-
-    # KnownScores.
+    # Scored.
 
     def scored(self, request: Request, seconds: float | None) -> KnownScores:
         """The scores of a request's turns: those at hand, and the scorer's for all others that the decision needs."""
@@ -303,7 +155,7 @@ class Decider:
             rankings = [ranking(turn, request.catalogue, judge) for judge in request.terms.judges]
         except Exception:  # a policy that breaks says so when it decides
             return False
-        return all(any(tool.kept for tool in trusted_part(ranking)) for ranking in rankings)
+        return all(map(_keeps_a_trusted_tool, rankings))
 
     def _ask(self, request: Request, work: Work[Any] | None = None) -> KnownScores:
         """The scorer's word on the turns that have none, if nobody else has asked for it in the meantime.
@@ -350,10 +202,10 @@ class Decider:
             error = failure_type(scored.failure)
         judges = request.terms.judges
         try:
-            fold = self.folding.under(request, judges, scored, reason)
-            explores = bool(fold.first) and (request.explored if request.before else request.dealt.explores)
+            fold = self.folding.by_judges(request, judges, scored, reason)
+            explores = request.explores and bool(fold.first)
             if explores and judges[-1].exploring is not None:
-                fold = self.folding.of(request, judges[-1].exploring, scored, reason)
+                fold = self.folding.by_judge(request, judges[-1].exploring, scored, reason)
             return Outcome(fold, error, explores)
         except UnscoredError:
             return Outcome(Fold(reason=reason), error)
@@ -368,20 +220,22 @@ class Decider:
         judge = request.terms.judges[-1]
         if not fold.first:
             searches = request.tool_search and not isinstance(judge.policy, AcquireAll)
-            kept = self._undecided(request, searches=searches)
+            kept = self._kept_undecided(request, searches=searches)
             return self._decision(request, kept, fold, outcome.error, is_open=not request.before)
-        exploring = judge.exploring if outcome.explores else judge
-        kept = fold.kept if exploring else request.catalogue.offered
+        offered = request.catalogue.offered
+        followed = judge.exploring if outcome.explores else judge
+        kept = offered if followed is None else fold.kept
         if request.conversation is not None:
             self.terms.keep(request.conversation, request.terms)
             if not request.shown:
-                kept = self._remembered(request, request.conversation, kept, explores=outcome.explores)
-        if exploring is None:
-            everything = fold._replace(reason="explored")
-            return self._decision(request, request.catalogue.offered, everything, explored=True)
-        return self._decision(request, kept, fold, outcome.error, pressure=exploring.payoff.cost_pressure)
+                kept = self._with_remembered(request, request.conversation, kept, explores=outcome.explores)
+        if followed is None:
+            return self._decision(request, offered, fold._replace(reason="explored"), explored=True)
+        return self._decision(request, kept, fold, outcome.error, pressure=followed.payoff.cost_pressure)
 
-    def _remembered(self, request: Request, name: str, kept: Collection[str], *, explores: bool) -> tuple[str, ...]:
+    def _with_remembered(
+        self, request: Request, name: str, kept: Collection[str], *, explores: bool
+    ) -> tuple[str, ...]:
         """All that a conversation has now, of the tools that may be offered."""
         identities = request.catalogue.identities
         known = {key: identity for identity, key in identities.items()}
@@ -389,7 +243,7 @@ class Decider:
         keys = map(identities.get, now)
         return tuple([key for key in keys if key is not None and key in request.natives])
 
-    def _undecided(self, request: Request, *, searches: bool) -> Iterable[str]:
+    def _kept_undecided(self, request: Request, *, searches: bool) -> Iterable[str]:
         """What the conversation has, else the tool search, or the whole authorized list without.
 
         A policy that gives every tool to the next turn gives it now: a list that changes rewrites the prompt. A named
@@ -401,8 +255,10 @@ class Decider:
             return (*request.before, *stays)
         fallback = self.guards.fallback
         offered = request.catalogue.offered
+        if fallback is None and not searches:
+            return offered
         if fallback is None:
-            return [key for key in offered if key in stays] if searches else offered
+            return [key for key in offered if key in stays]
         tools = request.catalogue.tools
         return [key for key in offered if key in stays or self.guards.called(key, tools[key], fallback)]
 
@@ -421,34 +277,40 @@ class Decider:
         catalogue = request.catalogue
         natives = request.natives
         mode = request.terms.mode
-        if mode == "append" and request.channel is None:
+        channel = request.channel if mode == "append" else None
+        if mode == "append" and channel is None:
             mode = "drop"
-        stay = tuple(dict.fromkeys([key for key in (*kept, *request.forced) if key in natives]))
-        joined = () if mode != "append" or explored or is_open else fold.joined
-        later = {key for _, keys in joined for key in keys}
-        if mode == "append":
-            later |= request.joined_before
-        listed = [key for key in stay if key not in later or key in request.forced]  # a choice names what is declared
-        cut = _others(catalogue.offered, stay)
-        unlisted = _others(catalogue.offered, listed) if later else cut
+        listed = tuple(dict.fromkeys([key for key in (*kept, *request.forced) if key in natives]))
+        stay = listed
+        cut = _keys_beside(catalogue.offered, stay)
+        unlisted = cut
+        appended: tuple[Addition, ...] = ()
+        joined: tuple[str, ...] = ()
+        if channel is not None:
+            additions = () if explored or is_open else fold.joined
+            later = request.joined_before.union(*[keys for _, keys in additions]).difference(request.forced)
+            listed = _keys_beside(stay, later)  # not those that are forced: a choice names what is declared
+            unlisted = _keys_beside(catalogue.offered, listed)
+            joined = _keys_beside(stay, listed)
+            appended = request.additions(additions, listed)
         return GateDecision(
             tools=list_for_the_model(mode, natives, listed, unlisted),
             kept=stay,
             cut=cut,
-            refused=(*_others(catalogue.tools, natives), *request.withheld),
+            refused=(*_keys_beside(catalogue.tools, natives), *request.withheld),
             reason=fold.reason,
             mode=mode,
-            channel=request.channel if mode == "append" else None,
+            channel=channel,
             authorized=request.authorized,
-            appended=request.additions(joined, listed) if joined else (),
-            joined=_others(stay, listed) if later else (),
+            appended=appended,
+            joined=joined,
             explored=explored,
             ranking=fold.ranking,
             vector=fold.vector,
             error=error,
             open=is_open,
             tool_search=request.tool_search,
-            hidden=self._hidden(request, mode, fold, unlisted),
+            hidden=self._names_of_hidden(request, mode, fold, unlisted),
             conversation=request.name or "",
             needs_name=request.dealt.needs_name,
             servers=catalogue.servers,
@@ -460,14 +322,15 @@ class Decider:
             latency=monotonic() - request.began,
         )
 
-    def _hidden(self, request: Request, mode: Mode, fold: Fold, unlisted: Sequence[str]) -> str:
+    def _names_of_hidden(self, request: Request, mode: Mode, fold: Fold, unlisted: Sequence[str]) -> str:
         """The names of what is not on the list, for the description of the tool search."""
         if not request.tool_search or mode not in ("drop", "append") or not unlisted:
             return ""
         tools = request.catalogue.tools
+        likely: list[tuple[str, str]] = []
         # Where a memory knows what a conversation has, later turns have no ranking, and names must stay as they are.
-        ranking = fold.ranking if request.shown or request.conversation is None else ()
-        likely = [(tools[tool.name].server, tools[tool.name].name) for tool in ranking]
+        if request.shown or request.conversation is None:
+            likely = [(tools[tool.name].server, tools[tool.name].name) for tool in fold.ranking]
         untrusted = {tools[key].server for key in request.catalogue.untrusted}
         hidden = by_server(tools[key] for key in unlisted)
         return names_by_server(hidden, self.limits.search_names, untrusted=untrusted, likely=likely)
@@ -479,7 +342,11 @@ def _warn_if_swapped(request: Request) -> None:
         warn(request.error, stacklevel=4)
 
 
-def _others(keys: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+def _keeps_a_trusted_tool(ranking: tuple[Ranked, ...]) -> bool:
+    return any(tool.kept for tool in trusted_part(ranking))
+
+
+def _keys_beside(keys: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
     """The keys that are not known, in their order."""
     left_out = frozenset(known)
     return tuple([key for key in keys if key not in left_out])

@@ -77,22 +77,22 @@ class Folding:
     untrusted_places: int
     """How many tools of untrusted servers a conversation gets at most, beyond what it gets without them."""
 
-    def under(self, request: Request, judges: Sequence[Judge], scored: KnownScores, failure: Reason) -> Fold:
+    def by_judges(self, request: Request, judges: Sequence[Judge], scored: KnownScores, failure: Reason) -> Fold:
         """The fold of the last of some judges, with all that the earlier ones would have given, in their order."""
-        folds = [self.of(request, judge, scored, failure) for judge in judges]
+        folds = [self.by_judge(request, judge, scored, failure) for judge in judges]
         decided = [fold for fold in folds if fold.first]
         if len(folds) == 1 or not decided:
             return folds[-1]
         kept = tuple(dict.fromkeys(key for fold in decided for key in fold.kept))
         return decided[-1]._replace(kept=kept)
 
-    def of(self, request: Request, judge: Judge, scored: KnownScores, failure: Reason) -> Fold:
+    def by_judge(self, request: Request, judge: Judge, scored: KnownScores, failure: Reason) -> Fold:
         """The fold of one judge; `failure` says why the last turn may have no scores."""
-        now = Fold(request.before, REMEMBERED if request.before else "")
-        last = request.turns[-1] if request.turns else None
+        now = Fold(request.before, REMEMBERED) if request.before else Fold()
+        without_scores = None if request.catalogue.costs else NO_CANDIDATES
         for event in request.events:
             if isinstance(event, Call):
-                now = self._called(now, request, event)
+                now = self._after_call(now, request, event)
             elif now.first and request.settled:
                 now = now._replace(reason="decided before")
             elif not event.subject:
@@ -100,11 +100,11 @@ class Folding:
             elif event.greets:
                 now = now._replace(reason="no signal")
             else:
-                turn = scored.turns.get(event.subject, NO_CANDIDATES if not request.catalogue.costs else None)
+                turn = scored.turns.get(event.subject, without_scores)
                 ranking = None if turn is None else self.ranking(request, turn, judge, scored)
                 if turn is not None and ranking is not None:
-                    now = self._turned(now, request, judge, event, ranking, turn.vector)
-                elif event is last or event.subject in scored.silent:
+                    now = self._after_turn(now, request, judge, event, ranking, turn.vector)
+                elif event is request.turns[-1] or event.subject in scored.silent:
                     now = now._replace(reason=failure)
                 else:
                     raise UnscoredError
@@ -120,13 +120,15 @@ class Folding:
             return turn.rankings.get(judge)
         return self.turn_scores.ranking(turn, request.catalogue, judge)
 
-    def _called(self, now: Fold, request: Request, call: Call) -> Fold:
-        searched = request.tool_search and request.found_by_name
-        kept = now.kept if searched or not now.first else _appended(now.kept, call.keys)
-        reason: Reason = "decided before" if now.reason == "decided" else now.reason
-        return now._replace(kept=kept, reason=reason, called=now.called.union(call.keys))
+    def _after_call(self, now: Fold, request: Request, call: Call) -> Fold:
+        called = now.called.union(call.keys)
+        if now.reason == "decided":
+            now = now._replace(reason="decided before")
+        if not now.first or (request.tool_search and request.found_by_name):
+            return now._replace(called=called)
+        return now._replace(kept=_appended(now.kept, call.keys), called=called)
 
-    def _turned(
+    def _after_turn(
         self, now: Fold, request: Request, judge: Judge, turn: Turn, ranking: tuple[Ranked, ...], vector: bytes
     ) -> Fold:
         stays = {
@@ -146,7 +148,9 @@ class Folding:
         )
         if marks is None:
             return now._replace(reason="no signal", ranking=ranking, vector=vector)
-        trusted = self._marked(decides, marks, stays) if decides and decides[0].trusted else ()
+        trusted: tuple[Ranked, ...] = ()
+        if decides and decides[0].trusted:
+            trusted = self._with_marks(decides, marks, stays)
         others = tuple([tool for tool in ranking if not tool.trusted])
         if now.first and request.channel is None:
             price = self.rewrite(turn.before)
@@ -154,7 +158,7 @@ class Folding:
             others = self._worth_rewriting(others, request, judge, vector, price, stays)
         ranking = trusted
         if others:
-            ranking = (*trusted, *self._placed(others, stays, sum(tool.kept for tool in trusted)))
+            ranking = (*trusted, *self._within_places(others, stays, sum(tool.kept for tool in trusted)))
         adds = {*stays, *[tool.name for tool in ranking if tool.kept]}
         kept = _appended(now.kept, [key for key in request.catalogue.offered if key in adds])
         if not now.first:
@@ -165,7 +169,7 @@ class Folding:
         joined = (*now.joined, (turn.place, more))
         return Fold(kept, now.first, "decided", ranking, now.called, joined, vector)
 
-    def _placed(self, ranking: tuple[Ranked, ...], stays: Mapping[str, str], trusted: int) -> tuple[Ranked, ...]:
+    def _within_places(self, ranking: tuple[Ranked, ...], stays: Mapping[str, str], trusted: int) -> tuple[Ranked, ...]:
         """Of untrusted servers' tools those that stay, and the best of the others while there are places."""
         left = self.untrusted_places - sum(tool.name in stays for tool in ranking)
         if self.at_most is not None:
@@ -181,7 +185,7 @@ class Folding:
             placed.append(tool)
         return tuple(placed)
 
-    def _marked(
+    def _with_marks(
         self, ranking: tuple[Ranked, ...], marks: Sequence[bool], stays: Mapping[str, str]
     ) -> tuple[Ranked, ...]:
         """The ranking with what becomes of each tool, and why."""
@@ -204,7 +208,8 @@ class Folding:
         """Without what is not worth its share of rewriting the cached prompt: shared anew until all that is left is."""
         if price <= 0:
             return ranking
-        adds = {tool.name for tool in ranking if tool.kept and tool.name not in stays}
+        added = {tool.name for tool in ranking if tool.kept and tool.name not in stays}
+        adds = added
         while adds:
             share = price / len(adds)
             costs = request.catalogue.costs.items()
@@ -214,23 +219,25 @@ class Folding:
             if left == adds:
                 break
             adds = left
-        return tuple(
-            tool._replace(kept=False, why="not worth rewriting the cached prompt")
-            if tool.kept and tool.name not in adds and tool.name not in stays
-            else tool
-            for tool in ranking
-        )
+        too_dear = added - adds
+        return tuple([_not_worth_rewriting(tool) if tool.name in too_dear else tool for tool in ranking])
 
 
 def _with_reason(tool: Ranked, is_kept: bool, why_it_stays: str | None, filled: str) -> Ranked:
     """A candidate as it is kept or cut, and why."""
-    why = why_it_stays or (tool.why if tool.kept else filled)
-    if not is_kept:
-        why = "not worth it"
+    why = "not worth it"
+    if is_kept:
+        why = why_it_stays or filled
+        if tool.kept:
+            why = why_it_stays or tool.why
     if tool.why == why:
         return tool
     name, score, cost, priced_cost, evidence, *_ = tool
     return Ranked(name, score, cost, priced_cost, evidence, is_kept, why, why_it_stays is not None, tool.trusted)
+
+
+def _not_worth_rewriting(tool: Ranked) -> Ranked:
+    return tool._replace(kept=False, why="not worth rewriting the cached prompt")
 
 
 def _appended(kept: tuple[str, ...], more: Iterable[str]) -> tuple[str, ...]:

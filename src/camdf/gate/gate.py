@@ -28,11 +28,11 @@ from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.fold import Folding
 from camdf.gate.lists import Mode
 from camdf.gate.memory import Memory
-from camdf.gate.request import Question, Scores
+from camdf.gate.request import Question, RequestReader, Scores
 from camdf.gate.scoring import Judge, check_scorer, recalling, scorer_record
 from camdf.gate.settings import Guards, Limits, Records, Rollout
 from camdf.gate.shared import SharedByTenants
-from camdf.gate.target import Target
+from camdf.gate.target import Target, scored_among
 from camdf.gate.telemetry import Sink, add_to_span
 from camdf.gate.terms import ConversationTerms
 from camdf.gate.tool_search import FIND, FOUND, Answer, WrittenCall, by_server, listing, names_by_server, query_of
@@ -41,12 +41,11 @@ from camdf.gate.worth import cutting_pays
 from camdf.models.past_tasks import PastTasks
 from camdf.policies.base import Policy
 from camdf.policies.rules import AcquireAll, TopK
-from camdf.policies.training import ScorerRecord
 from camdf.runtime.forks import Locked
-from camdf.scorers.base import Scorer, says_nothing
-from camdf.scorers.named import ScorerMismatch, scorer_of
+from camdf.scorers.base import Scorer
+from camdf.scorers.named import ScorerMismatch, scorer_for_tools
 from camdf.scorers.trust_aware import TrustAware
-from camdf.scorers.with_examples import GivenExamples, ToolExamples, tool_examples
+from camdf.scorers.with_examples import GivenExamples, tool_examples
 from camdf.tools import Tool, tools_by_key, viewed_tool
 
 USUAL_TOOLS = 8
@@ -135,37 +134,45 @@ class Gate(Locked):
                 "The 'mode' of Gate must be that of the conversations which are cut for, where there is a rollout: "
                 f"{', '.join(word for word in get_args(Mode) if word != 'shadow')}. Got {mode!r} instead."
             )
-        self.mode, self.prices, self.tool_search, self.channels = mode, prices, tool_search, channels
+        self.mode = mode
+        self.prices = prices
+        self.tool_search = tool_search
+        self.channels = channels
         self.scorer_mismatch: ScorerMismatch = scorer_mismatch
-        self.guards, self.limits, self.rollout, self.records = guards, limits, rollout, records
+        self.guards = guards
+        self.limits = limits
+        self.rollout = rollout
+        self.records = records
         self.counts: Counter[Reason] = Counter()
-        reads = scorer if guards.trusted is None or scorer is None else TrustAware(scorer, guards.trusted)
-        judge = Judge.of(policy, payoff, rollout.explore_pressure)
+        asked = scorer
+        if scorer is not None and guards.trusted is not None:
+            asked = TrustAware(scorer, guards.trusted)
+        judge = Judge.at_work(policy, payoff, rollout.explore_pressure)
         check_scorer(policy, scorer, scorer_mismatch)
         terms = ConversationTerms(judge, records.conversations)
-        self._build(SharedByTenants.from_records(reads, records), terms)
+        self._build(SharedByTenants.from_records(asked, records), terms)
         self._follows = False
         super().__init__()
 
     def _build(self, shared: SharedByTenants, terms: ConversationTerms) -> None:
         """The parts that decide."""
-        catalogues = CatalogueReader(self.guards, self.limits, self.prices, shared.catalogues)
-        rewrites = self.mode in ("drop", "append", "shadow")
-        rewritten = getattr(self.prices, "of_rewriting", _nothing) if rewrites else _nothing
-        places = self.guards.untrusted_places
-        folding = Folding(shared.turn_scores, self.limits.at_least, self.limits.at_most, rewritten, places)
-        self._decider = Decider(
+        reader = RequestReader(
             self.mode,
+            self.channels,
             self.guards,
             self.limits,
             self.rollout,
             terms,
-            catalogues,
-            folding,
+            CatalogueReader(self.guards, self.limits, self.prices, shared.catalogues),
             shared,
             self.records.tenant,
-            self.channels,
         )
+        of_rewriting = _costs_nothing
+        if self.mode in ("drop", "append", "shadow"):
+            of_rewriting = getattr(self.prices, "of_rewriting", _costs_nothing)
+        places = self.guards.untrusted_places
+        folding = Folding(shared.turn_scores, self.limits.at_least, self.limits.at_most, of_rewriting, places)
+        self._decider = Decider(reader, self.guards, self.limits, terms, folding, shared)
 
     @classmethod
     def start(
@@ -205,11 +212,14 @@ class Gate(Locked):
             raise UsageError("Give the examples to that scorer: Start, BM25 and Embeddings take 'examples', too.")
         if policy is None:
             payoff = payoff or Payoff(0.0)
-            pays = mean_tools is not None or cutting_pays(listed, USUAL_TOOLS, settings.get("prices"))
-            policy = TopK(USUAL_TOOLS if mean_tools is None else mean_tools) if pays else AcquireAll()
+            policy = AcquireAll()
+            if mean_tools is not None:
+                policy = TopK(mean_tools)
+            elif cutting_pays(listed, USUAL_TOOLS, settings.get("prices")):
+                policy = TopK(USUAL_TOOLS)
         if examples is not None:
             examples = tool_examples(examples)
-        scorer = scorer or _fitted(listed, examples, scorer_record(policy))
+        scorer = scorer or scorer_for_tools(listed, examples, scorer_record(policy))
         if examples is not None:
             policy = recalling(policy, past_tasks(examples.given), scorer)
         return cls(policy, scorer, payoff, **{"tool_search": True, **settings})
@@ -248,28 +258,17 @@ class Gate(Locked):
         """
         if isinstance(requests, str) or not tools:
             raise UsageError("Give 'requests' as a list, and at least one of the 'tools' that they choose from.")
-        target = _target(settings.get("prices"), mean_tools, sufficiency, dollars_per_task)
+        if dollars_per_task is not None and settings.get("prices") is None:
+            raise UsageError("A target in 'dollars_per_task' needs what tools cost: prices=camdf.Prices(turns=6).")
+        target = Target(mean_tools, sufficiency, dollars_per_task)
         unit = Payoff(1.0, value, recourse)
         gate = cls(policy, scorer, unit, **settings)
         unlimited = replace(gate.limits, seconds=None, breaker=None)
-        probe = gate._with(limits=unlimited, rollout=Rollout(), records=Records())
+        probe = gate._with_settings(limits=unlimited, rollout=Rollout(), records=Records())
         decisions = [probe.decide(request, tools) for request in requests]
-        rankings = [
-            (tuple(tool for tool in decision.ranking if tool.trusted), decision.vector) for decision in decisions
-        ]
-        scored = [
-            (ranking, vector)
-            for ranking, vector in rankings
-            if ranking and not says_nothing([tool.score for tool in ranking])
-        ]
-        if decisions and not scored:
-            why = decisions[-1].error or decisions[-1].reason
-            raise UsageError(
-                f"None of these {len(decisions)} requests could be scored: {why}. Try the scorer by itself."
-            )
-        return gate._with(payoff=target.payoff(policy, scored, unit))
+        return gate._with_settings(payoff=target.payoff(policy, scored_among(decisions), unit))
 
-    def _with(self, **settings: Any) -> Self:
+    def _with_settings(self, **settings: Any) -> Self:
         """A gate like this one, with other settings."""
         return type(self)(**{**self._settings, "policy": self.policy, **settings})
 
@@ -287,8 +286,11 @@ class Gate(Locked):
                 "own: for_tenant(name, policy=...)."
             )
         try:
-            past = getattr(self.policy, "past_", None) if examples is None else past_tasks(read_examples(examples))
-            lower, scorer = self.rollout.explore_pressure, self._settings["scorer"]
+            past = getattr(self.policy, "past_", None)
+            if examples is not None:
+                past = past_tasks(read_examples(examples))
+            lower = self.rollout.explore_pressure
+            scorer = self._settings["scorer"]
             judge = Judge.from_file(path, self._settings["payoff"], lower, past, scorer, self.scorer_mismatch)
         except ArtifactError as error:
             raise ArtifactError(f"{error} The gate goes on with the policy that it has.") from error
@@ -311,18 +313,22 @@ class Gate(Locked):
                 "The past requests that this gate explains decisions by are one tenant's own. Give the tenant its own: "
                 "for_tenant(name, policy=...)."
             )
-        guards, limits = settings.get("guards", self.guards), settings.get("limits", self.limits)
-        common = [name for name in settings if name in ("scorer", "records")]
-        common += ["trusted"] if guards.trusted not in (None, self.guards.trusted) else []
-        common += ["breaker"] if limits.breaker not in (None, self.limits.breaker) else []
-        if common:
+        guards = settings.get("guards", self.guards)
+        limits = settings.get("limits", self.limits)
+        is_own = {
+            "scorer": "scorer" in settings,
+            "records": "records" in settings,
+            "trusted": guards.trusted not in (None, self.guards.trusted),
+            "breaker": limits.breaker not in (None, self.limits.breaker),
+        }
+        for name in filter(is_own.get, is_own):
             raise UsageError(
                 f"All tenants share scorer, trusted servers, breaker and records. Make a Gate of its own "
-                f"for another {common[0]!r}."
+                f"for another {name!r}."
             )
         settings["guards"] = replace(guards, trusted=self.guards.trusted)
         settings["limits"] = replace(limits, breaker=self.limits.breaker)
-        gate = self._with(**settings, records=replace(self.records, tenant=tenant))
+        gate = self._with_settings(**settings, records=replace(self.records, tenant=tenant))
         own = settings.keys() & {"policy", "payoff"} or gate.rollout.explore_pressure != self.rollout.explore_pressure
         gate._build(self._decider.shared, gate._decider.terms if own else self._decider.terms)
         gate._follows = not own
@@ -384,9 +390,10 @@ class Gate(Locked):
                 does.
             model: The model that gets the tools, for mode "append".
         """
-        searches = self.tool_search if tool_search is None else tool_search
-        question = Question(task, tools, self.limits.seconds, conversation, keep, forced, scores, searches, model)
-        return self._reported(self._decider.decide(question))
+        if tool_search is None:
+            tool_search = self.tool_search
+        question = Question(task, tools, self.limits.seconds, conversation, keep, forced, scores, tool_search, model)
+        return self._counted_and_reported(self._decider.decide(question))
 
     async def adecide(
         self,
@@ -401,9 +408,10 @@ class Gate(Locked):
         model: str = "",
     ) -> GateDecision:
         """`decide`, for an event loop, which goes on in the meantime."""
-        searches = self.tool_search if tool_search is None else tool_search
-        question = Question(task, tools, self.limits.seconds, conversation, keep, forced, scores, searches, model)
-        return self._reported(await self._decider.decide_async(question))
+        if tool_search is None:
+            tool_search = self.tool_search
+        question = Question(task, tools, self.limits.seconds, conversation, keep, forced, scores, tool_search, model)
+        return self._counted_and_reported(await self._decider.decide_async(question))
 
     def decide_scored(
         self, task: str, tools: Iterable[Any], scores: Scores, *, keep: Iterable[str] = (), forced: Iterable[str] = ()
@@ -414,7 +422,7 @@ class Gate(Locked):
 
     def decide_together(self, questions: Sequence[Question]) -> list[GateDecision]:
         """`decide_scored` for several `questions`: each gets the decision that it would get alone, for less work."""
-        return [self._reported(decision) for decision in self._decider.decide_together(questions)]
+        return [self._counted_and_reported(decision) for decision in self._decider.decide_together(questions)]
 
     def find(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
         """The tools that a query finds, the best first, of those that may be offered; none where it prefers none.
@@ -437,7 +445,7 @@ class Gate(Locked):
         """
         written = WrittenCall.from_client(call)
         try:
-            catalogue, natives = self._offered(tools)
+            catalogue, natives = self._offered_tools(tools)
             offered = {catalogue.tools[key].name: natives[key] for key in reversed(natives)}
         except Exception:
             offered = {}
@@ -459,7 +467,7 @@ class Gate(Locked):
 
     def may_be_offered(self, tools: Iterable[Any]) -> list[Any]:
         """Those of the `tools` that are authorized, where a name that two servers share authorizes neither."""
-        _, natives = self._offered(tools)
+        _, natives = self._offered_tools(tools)
         return list(natives.values())
 
     def names(self, tools: Iterable[Any], loaded: Collection[str] = ()) -> str:
@@ -467,7 +475,7 @@ class Gate(Locked):
 
         For a harness that lists a search without a conversation, as an MCP gateway does.
         """
-        catalogue, _ = self._offered(tools)
+        catalogue, _ = self._offered_tools(tools)
         offered = [catalogue.tools[key] for key in catalogue.offered]
         hidden = [tool for tool in offered if tool.name not in loaded]
         untrusted = {tool.server for tool in hidden if self.guards.untrusted(tool)}
@@ -477,11 +485,11 @@ class Gate(Locked):
         """The `tools` by the names that a decision gives them: as the gate views them, and as the harness has them."""
         return tools_by_key(tools, self.guards.trusted)
 
-    def _offered(self, tools: Iterable[Any]) -> tuple[Catalogue, dict[str, Any]]:
+    def _offered_tools(self, tools: Iterable[Any]) -> tuple[Catalogue, dict[str, Any]]:
         """The tools that a decision would not refuse: as the gate reads them, and as the harness has them."""
-        return self._decider.catalogues.read(tools)
+        return self._decider.reader.catalogues.read(tools)
 
-    def _reported(self, decision: GateDecision) -> GateDecision:
+    def _counted_and_reported(self, decision: GateDecision) -> GateDecision:
         with self._lock:
             self.counts[decision.reason] += 1
         with suppress(Exception):  # a broken exporter is no reason to fail
@@ -491,32 +499,6 @@ class Gate(Locked):
         return decision
 
 
-def _target(prices: PriceList | None, mean: float | None, sufficiency: float | None, dollars: float | None) -> Target:
-    if dollars is not None and prices is None:
-        raise UsageError("A target in 'dollars_per_task' needs what tools cost: prices=camdf.Prices(turns=6).")
-    return Target(mean, sufficiency, dollars)
-
-
-def _fitted(tools: Sequence[Tool], examples: ToolExamples | None, record: ScorerRecord | None) -> Scorer:
-    """The scorer that a policy was fitted with, else `Start()`, once it has read the examples for these tools."""
-    from camdf.scorers.start import Start
-
-    own = [tool for tool in tools if not tool.foreign]
-    read: ToolExamples | None = None
-    if examples is not None:
-        read = examples if any(tool.server for tool in own) else examples.without_servers()
-    if record is None:
-        scorer: Scorer | None = Start(examples=read or ())
-    else:
-        scorer = scorer_of(record, read or ())
-    if scorer is None:
-        raise UsageError(
-            "This policy was fitted on scores that came with the tasks, and its file cannot say what gave them. Give "
-            "that scorer: scorer=..., or make the gate without one and pass scores= with every task."
-        )
-    return scorer.read(own) if isinstance(scorer, Start) and read is not None else scorer
-
-
-def _nothing(characters: int) -> float:
+def _costs_nothing(characters: int) -> float:
     """What rewriting a cached prompt costs where prices do not say."""
     return 0.0

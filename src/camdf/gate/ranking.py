@@ -89,9 +89,10 @@ def handed_over(
         return None
     handed = [one or other for one, other in zip(chosen, stays, strict=True)]
     count = sum(handed)
-    rest = [place for place, held in enumerate(handed) if not held] if count < at_least else []
-    for place in rest[: at_least - count]:
-        handed[place] = True
+    if count < at_least:
+        rest = [place for place, held in enumerate(handed) if not held]
+        for place in rest[: at_least - count]:
+            handed[place] = True
     if at_most is not None and count > at_most:
         loose = [place for place, held in enumerate(handed) if held and not stays[place]]
         for place in loose[max(len(loose) - (count - at_most), 0) :]:

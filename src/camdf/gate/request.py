@@ -10,12 +10,14 @@ from os import urandom
 from time import monotonic
 from typing import Any, TypeAlias
 
-from camdf.gate.append import Addition, AuthorizedTools, Channel
-from camdf.gate.catalogue import Catalogue
+from camdf.gate.append import Addition, AuthorizedTools, Channel, Channels, channel_of
+from camdf.gate.catalogue import Catalogue, CatalogueReader, unread_catalogue
 from camdf.gate.decision import Reason
-from camdf.gate.scoring import ScoredTurn
-from camdf.gate.settings import Dealt
-from camdf.gate.terms import Terms
+from camdf.gate.lists import Mode, has_search
+from camdf.gate.scoring import ScoredTurn, failure_type
+from camdf.gate.settings import Dealt, Guards, Limits, Rollout
+from camdf.gate.shared import SharedByTenants
+from camdf.gate.terms import ConversationTerms, Terms
 from camdf.gate.turns import READ, Call, Event, Messages, Turn, events
 from camdf.scorers.base import ends
 from camdf.tools import tools_by_key, viewed_tool
@@ -49,7 +51,9 @@ class Question:
 
     def left(self) -> float | None:
         """How many of the seconds are left."""
-        return None if self.seconds is None else max(self.began + self.seconds - monotonic(), 0.0)
+        if self.seconds is None:
+            return None
+        return max(self.began + self.seconds - monotonic(), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +107,8 @@ class Request:
     before: tuple[str, ...] = ()
     """What a memory knows the conversation to have."""
 
-    explored: bool = False
-    """Whether it then explores."""
+    explores: bool = False
+    """Whether the conversation explores once something is decided: by chance, or as a memory knows."""
 
     events: tuple[Event, ...] = ()
     turns: tuple[Turn, ...] = ()
@@ -122,8 +126,9 @@ class Request:
     @cached_property
     def own(self) -> int | None:
         """What scores of this conversation are known by, or of a tenant's without a name; None for one text alone."""
-        goes_on = self.shown or self.conversation is not None
-        return hash((self.tenant, self.conversation, self.catalogue.content)) if goes_on else None
+        if not self.shown and self.conversation is None:
+            return None
+        return hash((self.tenant, self.conversation, self.catalogue.content))
 
     @property
     def settled(self) -> bool:
@@ -159,23 +164,28 @@ class Request:
 def aligned(scores: Scores, catalogue: Catalogue) -> list[float]:
     """The harness's own scores, one for every candidate."""
     tools = catalogue.tools
+    if not catalogue.costs:
+        return []
     if isinstance(scores, Mapping):
         return [scores[key] if key in scores else scores[tools[key].name] for key in catalogue.costs]
-    by_key = dict(zip(tools, scores, strict=True)) if catalogue.costs else {}
+    by_key = dict(zip(tools, scores, strict=True))
     return [by_key[key] for key in catalogue.costs]
 
 
 def conversation_named(given: object) -> str | None:
     """The name of a conversation: as it was given, or made up where it is empty, which asks for one."""
-    return None if given is None else readable(given) or urandom(16).hex()
+    if given is None:
+        return None
+    return readable(given) or urandom(16).hex()
 
 
 def remembered_by(name: str, tenant: str) -> str:
     """What a conversation is remembered by: no tenant's is another's, whatever they are called."""
     if not tenant and len(name) <= LONGEST_NAME:
         return name
-    whole = f"{len(tenant)} {tenant}{name}" if tenant else name
-    return sha256(whole.encode(errors="surrogatepass")).hexdigest()
+    if tenant:
+        name = f"{len(tenant)} {tenant}{name}"
+    return sha256(name.encode(errors="surrogatepass")).hexdigest()
 
 
 def meant_by(events: Iterable[Event], catalogue: Catalogue, natives: Mapping[str, Any]) -> tuple[Event, ...]:
@@ -193,13 +203,17 @@ def meant_by(events: Iterable[Event], catalogue: Catalogue, natives: Mapping[str
 
 
 def _keys_of_name(name: str, catalogue: Catalogue, natives: Mapping[str, Any]) -> list[str]:
-    own = [name] if name in natives and catalogue.tools[name].name == name else []
-    return own + catalogue.keys_by_name.get(name, [])
+    keys = catalogue.keys_by_name.get(name, [])
+    if name in natives and catalogue.tools[name].name == name:
+        return [name, *keys]
+    return keys
 
 
 def _meant_turn(turn: Turn, catalogue: Catalogue, natives: Mapping[str, Any]) -> Turn:
     keys = _keys_of_name(turn.subject, catalogue, natives)
-    return turn._replace(keys=tuple(keys), greets=False) if keys else turn
+    if not keys:
+        return turn
+    return turn._replace(keys=tuple(keys), greets=False)
 
 
 def _meant_call(call: Call, catalogue: Catalogue, natives: Mapping[str, Any]) -> Call:
@@ -263,8 +277,10 @@ def read_task(task: str | Messages, most: int | None = None) -> tuple[Event, ...
 
 def readable(text: object) -> str:
     """Any object as text, "" where it has none."""
+    if text is None:
+        return ""
     try:
-        return str(text).strip() if text is not None else ""
+        return str(text).strip()
     except Exception:
         return ""
 
@@ -276,3 +292,157 @@ def names_in(given: Iterable[str]) -> frozenset[str]:
         return frozenset(str.__str__(name) for name in names if isinstance(name, str))
     except Exception:
         return frozenset()
+
+
+@dataclass(frozen=True)
+class RequestReader:
+    """Reads questions, and never raises, whatever a harness hands over."""
+
+    mode: Mode
+    channels: Channels
+    guards: Guards
+    limits: Limits
+    rollout: Rollout
+    terms: ConversationTerms
+    catalogues: CatalogueReader
+    shared: SharedByTenants
+    tenant: str
+
+    def read(self, question: Question) -> Request:
+        """A question with its tools, its history and who decides; where it cannot be read, the request says so."""
+        try:
+            self.rollout.look(question.left())
+            request = self._request(question)
+            _ = request.terms.judges[-1].digest  # here, since an event loop should not wait for it
+            return request
+        except Exception as error:
+            return self.unread(question, error)
+
+    def _request(self, question: Question) -> Request:
+        stopped: Reason | None = None
+        error = ""
+        turned = turned_round(question)
+        if turned is not None:
+            question = turned
+            stopped = "arguments swapped"
+            error = SWAPPED
+        catalogue, natives = self.catalogues.read(question.tools)
+        searches = question.tool_search and stopped is None
+        if searches and self.mode in ("drop", "append") and catalogue.search_names:
+            searches = False
+            stopped = "name taken"
+            error = TAKEN.format(" and ".join(map(repr, catalogue.search_names)))
+        is_misunderstood = stopped is not None
+        name = conversation_named(question.conversation)
+        conversation = None if name is None else remembered_by(name, self.tenant)
+        shown = isinstance(question.task, (list, tuple))
+        authorized = AuthorizedTools(natives, catalogue.tools)
+        task = question.task
+        withheld: tuple[str, ...] = ()
+        if shown:
+            history = authorized.sendable(task)
+            task = history.messages
+            withheld = history.refused
+        channel: Channel | None = None
+        if shown and self.mode == "append":
+            channel = channel_of(readable(question.model), self.channels)
+        events: tuple[Event, ...] = ()
+        if not is_misunderstood:
+            stopped, error, events = self._history(task, catalogue, natives)
+        dealt = self.rollout.dealt(conversation, is_history=shown)
+        if dealt.off and stopped is None:
+            stopped = "switched off"
+        guards = self.guards
+        insisted = names_in(question.forced)
+        forced: tuple[str, ...] = ()
+        if insisted:
+            tools = catalogue.tools
+            forced = tuple([key for key in catalogue.offered if guards.called(key, tools[key], insisted)])
+        guarded = dict.fromkeys(catalogue.unpriced, "its cost is not known")
+        guarded |= guards.guarded(catalogue.tools, catalogue.offered, names_in(question.keep))
+        request = Request(
+            catalogue=catalogue,
+            natives=natives,
+            guarded=guarded,
+            terms=self.terms.terms_for(conversation, dealt, self.mode, is_under_way=shown and len(events) > 1),
+            dealt=dealt,
+            began=question.began,
+            authorized=authorized,
+            withheld=withheld,
+            forced=forced,
+            tool_search=searches or (self.mode == "defer" and has_search(natives.values())),
+            found_by_name=self.mode == "defer",
+            channel=channel,
+            name=name,
+            conversation=conversation,
+            tenant=self.tenant,
+            shown=shown,
+            explores=dealt.explores,
+            events=events,
+            turns=tuple([event for event in events if isinstance(event, Turn)]),
+            stopped=stopped,
+            error=error,
+        )
+        if conversation is not None and not shown and not is_misunderstood:
+            request = self._recalled(request, conversation, question.left())
+        if question.scores is not None:
+            request = self._with_scores(request, question.scores)
+        return request
+
+    def _history(
+        self, task: str | Messages, catalogue: Catalogue, natives: Mapping[str, Any]
+    ) -> tuple[Reason | None, str, tuple[Event, ...]]:
+        """Why there is nothing to score, the type of what was raised, and the turns and calls of a history."""
+        limits = self.limits
+        left = limits.characters - catalogue.characters
+        if len(catalogue.offered) > limits.tools or left < 0:
+            return "request too large", "", ()
+        try:
+            events = meant_by(read_task(task, left), catalogue, natives)
+        except OverflowError:
+            return "request too large", "", ()
+        if catalogue.problem and not catalogue.costs:
+            return "policy failed", catalogue.problem, events
+        return None, "", events
+
+    def _recalled(self, request: Request, conversation: str, seconds: float | None) -> Request:
+        """A request with what a memory knows of its conversation."""
+        remembered = self.shared.memory.recall(conversation, seconds)
+        if remembered is None:
+            return request
+        known = map(request.catalogue.identities.get, remembered.kept)
+        before = tuple([key for key in known if key in request.natives])
+        if not before:
+            return request
+        return replace(request, before=before, explores=remembered.explored)
+
+    def _with_scores(self, request: Request, scores: Any) -> Request:
+        """A request with scores that the harness has already: they stand in for the scorer's on the last turn."""
+        if request.stopped or not request.turns or not request.turns[-1].subject:
+            return request
+        subject = request.turns[-1].subject
+        try:
+            named = request.conversation is not None
+            given = aligned(scores, request.catalogue)
+            turn = self.shared.turn_scores.given(subject, request.catalogue, given, request.own, is_named=named)
+        except Exception as error:
+            return replace(request, stopped="scores refused", error=failure_type(error))
+        return replace(request, given=turn)
+
+    def unread(self, question: Question, error: Exception) -> Request:
+        """A request whose tools could not be read, or not in time: all of them as they came, or none to be safe."""
+        catalogue, natives = unread_catalogue(question.tools, refuse=self.guards.refuse)
+        dealt = self.rollout.dealt(None, is_history=True)
+        return Request(
+            catalogue=catalogue,
+            natives=natives,
+            guarded=dict.fromkeys(natives, "not read"),
+            terms=self.terms.terms_for(None, dealt, self.mode, is_under_way=False),
+            dealt=dealt,
+            began=question.began,
+            tool_search=question.tool_search,
+            name=conversation_named(question.conversation),
+            explores=dealt.explores,
+            stopped="tools not readable",
+            error=type(error).__name__,
+        )

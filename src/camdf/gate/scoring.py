@@ -74,18 +74,19 @@ class Judge:
         return None if training is None else training.catalogue
 
     @classmethod
-    def of(cls, policy: Policy, payoff: Payoff | None, explore_pressure: float | None, written: str = "") -> Self:
+    def at_work(cls, policy: Policy, payoff: Payoff | None, explore_pressure: float | None, written: str = "") -> Self:
         """A judge that can work: the payoff is known, and the policy can decide at the lower cost pressure too."""
         if isinstance(policy, type) or not callable(getattr(policy, "decide", None)):
             raise UsageError(
                 "The 'policy' of Gate must be one that decides, as camdf.cold_start() and camdf.load(path) give it. "
                 f"Got {policy!r} instead."
             )
-        known = payoff or (fitted_payoff(policy) if isinstance(policy, Policy) else getattr(policy, "payoff_", None))
+        known = payoff or _payoff_of_fit(policy)
         if not isinstance(known, Payoff):
             raise UsageError("This policy serves any payoff. Give the gate one, as Payoff(0.12).")
-        lower = None if explore_pressure is None else cls(policy, _lower(policy, known, explore_pressure))
-        return cls(policy, known, lower, written)
+        if explore_pressure is None:
+            return cls(policy, known, written=written)
+        return cls(policy, known, cls(policy, _lower_payoff(policy, known, explore_pressure)), written)
 
     @classmethod
     def from_file(
@@ -103,7 +104,7 @@ class Judge:
         try:
             check_scorer(policy, scorer, scorer_mismatch)
             policy = policy.recalling(past)
-            judge = cls.of(policy, payoff, explore_pressure, json.loads(content)["sha256"])
+            judge = cls.at_work(policy, payoff, explore_pressure, json.loads(content)["sha256"])
             for judging in (judge, judge.exploring or judge):
                 try_policy(policy, judging.payoff)
         except Exception as error:
@@ -122,35 +123,38 @@ class Judge:
         rankings = Rankings.from_scores(scores, costs)
         if vector:
             rankings = replace(rankings, vectors=from_bytes([vector]))
-        (ranked,) = self._ranked(rankings, [scores])
+        (ranked,) = self._ranked_rows(rankings, [scores])
         return ranked
 
     def ranked_together(
         self, scores: Sequence[Mapping[str, float]], costs: Sequence[Mapping[str, float]]
     ) -> list[tuple[Ranked, ...]]:
         """`ranked` for several lists, none of them empty: the policy is asked once for all."""
-        return self._ranked(Rankings.from_scores(scores, costs), scores)
+        return self._ranked_rows(Rankings.from_scores(scores, costs), scores)
 
-    def _ranked(self, rankings: Rankings, scores: Sequence[Mapping[str, float]]) -> list[tuple[Ranked, ...]]:
+    def _ranked_rows(self, rankings: Rankings, scores: Sequence[Mapping[str, float]]) -> list[tuple[Ranked, ...]]:
         silent = [says_nothing(list(by_name.values())) for by_name in scores]
         if all(silent):
             return [self._cut_ranking(rankings, row) for row in range(len(rankings))]
         decisions = self.policy.decide(rankings, self.payoff)
-        return [
-            self._cut_ranking(rankings, row) if silent[row] else self._decided_ranking(rankings, decisions, row)
-            for row in range(len(rankings))
-        ]
+        ranked: list[tuple[Ranked, ...]] = []
+        for row, is_silent in enumerate(silent):
+            if is_silent:
+                ranked.append(self._cut_ranking(rankings, row))
+            else:
+                ranked.append(self._decided_ranking(rankings, decisions, row))
+        return ranked
 
     def _cut_ranking(self, rankings: Rankings, row: int) -> tuple[Ranked, ...]:
         """The candidates of one task, none of them kept."""
-        scores, costs, priced = self._numbers(rankings, row)
+        scores, costs, priced = self._numbers_of_row(rankings, row)
         same = (repeat(None), repeat(False), repeat("not worth it"))
         return tuple(map(Ranked, rankings.names(row), scores, costs, priced, *same))
 
     def _decided_ranking(self, rankings: Rankings, decisions: Decisions, row: int) -> tuple[Ranked, ...]:
         """The candidates of one task, with what the policy decided and why."""
         names = rankings.names(row)
-        scores, costs, priced = self._numbers(rankings, row)
+        scores, costs, priced = self._numbers_of_row(rankings, row)
         kept = decisions.acquired[row, : len(names)].tolist()
         evidence: Iterable[float | None] = repeat(None)
         if decisions.evidence is not None:
@@ -163,7 +167,7 @@ class Judge:
                     why[place] = f"worth its cost, {reasons[name]}"
         return tuple(map(Ranked, names, scores, costs, priced, evidence, kept, why))
 
-    def _numbers(self, rankings: Rankings, row: int) -> tuple[list[float], list[float], list[float]]:
+    def _numbers_of_row(self, rankings: Rankings, row: int) -> tuple[list[float], list[float], list[float]]:
         """Scores, costs and priced costs of one task, in rank order."""
         length = int(rankings.lengths[row])
         costs = rankings.costs[row, :length].tolist()
@@ -221,7 +225,9 @@ class TurnScores(Locked):
         content = catalogue.content
         with self._lock:
             for subject in subjects:
-                key = (subject, own) if (subject, own) in self._turns else (subject, content)
+                key = (subject, own)
+                if key not in self._turns:
+                    key = (subject, content)
                 turn = self._turns.get(key)
                 if turn is not None:
                     self._turns.move_to_end(key)
@@ -259,7 +265,7 @@ class TurnScores(Locked):
                 return error
             turns[subject] = turn
             with self._lock:
-                self._keep((subject, catalogue.content), turn)
+                self._keep_turn((subject, catalogue.content), turn)
             with suppress(Exception):  # a policy that breaks says so when it decides
                 for judge in judges:
                     self.ranking(turn, catalogue, judge)
@@ -286,12 +292,12 @@ class TurnScores(Locked):
             if before.scores == turn.scores:
                 turn = before
             elif not is_named:
-                self._keep((subject, own), UNKNOWN)
+                self._keep_turn((subject, own), UNKNOWN)
                 return turn
-            self._keep((subject, own), turn)
+            self._keep_turn((subject, own), turn)
         return turn
 
-    def _keep(self, key: tuple[str, int | None], turn: ScoredTurn) -> None:
+    def _keep_turn(self, key: tuple[str, int | None], turn: ScoredTurn) -> None:
         """Keep the scores of a turn, and forget those that were asked for first; the lock is held."""
         before = self._turns.pop(key, UNKNOWN)
         self._held += len(turn.scores) - len(before.scores)
@@ -350,7 +356,9 @@ def failure_reason(error: Exception) -> Reason:
 
 def failure_type(error: Exception) -> str:
     """The type of what was raised; of scores that were refused, that of what is wrong with them."""
-    return str(error) if isinstance(error, RefusedScoresError) else type(error).__name__
+    if isinstance(error, RefusedScoresError):
+        return str(error)
+    return type(error).__name__
 
 
 def sound_scores(scores: object, tools: Sequence[Tool]) -> tuple[float, ...]:
@@ -398,7 +406,14 @@ def check_scorer(policy: Policy, scorer: Scorer | None, scorer_mismatch: ScorerM
         )
 
 
-def _lower(policy: Policy, payoff: Payoff, pressure: float) -> Payoff:
+def _payoff_of_fit(policy: Any) -> Any:
+    """The payoff that a policy was fitted for, if it was fitted for one."""
+    if isinstance(policy, Policy):
+        return fitted_payoff(policy)
+    return getattr(policy, "payoff_", None)
+
+
+def _lower_payoff(policy: Policy, payoff: Payoff, pressure: float) -> Payoff:
     """The payoff at which a conversation explores."""
     if pressure >= payoff.cost_pressure:
         raise UsageError(

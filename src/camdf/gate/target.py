@@ -13,9 +13,11 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import Rankings
 from camdf.core.vectors import from_bytes
 from camdf.errors import UsageError
+from camdf.gate.decision import GateDecision
 from camdf.gate.ranking import Ranked
 from camdf.policies.base import Policy
 from camdf.policies.pressure import pressure_for_budget, pressure_for_estimate, pressure_for_tools
+from camdf.scorers.base import says_nothing
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,19 @@ class Target(Settings):
             return pressure_for_budget(*sample, budget=self.dollars_per_task)
         assert self.sufficiency is not None
         return pressure_for_estimate(*sample, sufficiency=self.sufficiency)
+
+
+def scored_among(decisions: Sequence[GateDecision]) -> list[tuple[tuple[Ranked, ...], bytes]]:
+    """What trusted tools were ranked in each decision that a scorer told apart, and the direction of its text."""
+    scored: list[tuple[tuple[Ranked, ...], bytes]] = []
+    for decision in decisions:
+        ranking = tuple(tool for tool in decision.ranking if tool.trusted)
+        if ranking and not says_nothing([tool.score for tool in ranking]):
+            scored.append((ranking, decision.vector))
+    if decisions and not scored:
+        why = decisions[-1].error or decisions[-1].reason
+        raise UsageError(f"None of these {len(decisions)} requests could be scored: {why}. Try the scorer by itself.")
+    return scored
 
 
 def _priced_rankings(lists: Sequence[Sequence[Ranked]]) -> Rankings:

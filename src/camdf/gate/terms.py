@@ -39,7 +39,7 @@ class ConversationTerms(Latest[Terms]):
         self._replaced: tuple[tuple[Judge, float], ...] = ()
         super().__init__(size)
 
-    def of(self, conversation: str | None, dealt: Dealt, mode: Mode, *, is_under_way: bool) -> Terms:
+    def terms_for(self, conversation: str | None, dealt: Dealt, mode: Mode, *, is_under_way: bool) -> Terms:
         """Who decides: whoever began the conversation, where that is known, else those of today."""
         began = None if conversation is None else self.recall(conversation)
         if dealt.off:
@@ -50,8 +50,11 @@ class ConversationTerms(Latest[Terms]):
             return terms
         if began is not None:
             return began
-        earlier = self.earlier() if is_under_way else ()
-        return Terms((*earlier, self.judge), mode if dealt.cuts else "shadow")
+        if not dealt.cuts:
+            mode = "shadow"
+        if is_under_way:
+            return Terms((*self.earlier(), self.judge), mode)
+        return Terms((self.judge,), mode)
 
     def replace(self, judge: Judge) -> None:
         """Another judge decides on conversations that begin from now on."""

@@ -6,7 +6,7 @@ believe some servers only (`TrustAware`) have the record of the scorer that they
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -23,6 +23,7 @@ from camdf.scorers.start import Start
 from camdf.scorers.trust_aware import TrustAware
 from camdf.scorers.with_examples import GivenExamples, ToolExamples, examples_digest_of, tool_examples
 from camdf.scorers.word_vectors import WEIGHTS, WordVectors
+from camdf.tools import Tool
 
 ScorerMismatch: TypeAlias = Literal["refuse", "allow"]
 """What becomes of a policy beside a scorer that it was not fitted with."""
@@ -130,3 +131,19 @@ def _examples_sha256(scorer: Scorer) -> str:
     """Of the examples that a scorer reads, by names alone where it is one of ours."""
     theirs = getattr(scorer, "examples", None)
     return theirs.digest_by_name if isinstance(theirs, ToolExamples) else examples_digest_of(scorer)
+
+
+def scorer_for_tools(tools: Sequence[Tool], examples: ToolExamples | None, record: ScorerRecord | None) -> Scorer:
+    """The scorer that a policy was fitted with, else `Start()`, once it has read the examples for these tools."""
+    own = [tool for tool in tools if not tool.foreign]
+    if examples is not None and not any(tool.server for tool in own):
+        examples = examples.without_servers()
+    scorer = Start(examples=examples or ()) if record is None else scorer_of(record, examples or ())
+    if scorer is None:
+        raise UsageError(
+            "This policy was fitted on scores that came with the tasks, and its file cannot say what gave them. Give "
+            "that scorer: scorer=..., or make the gate without one and pass scores= with every task."
+        )
+    if examples is not None and isinstance(scorer, Start):
+        return scorer.read(own)
+    return scorer
