@@ -25,7 +25,8 @@ from camdf.tools import forced_tools, view
 with needs("litellm"):
     from litellm.integrations.custom_logger import CustomLogger
 
-MESSAGES, RESPONSES = "anthropic_messages", "aresponses"
+MESSAGES = "anthropic_messages"
+RESPONSES = "aresponses"
 """What the proxy calls two of its endpoints."""
 
 TAKES: dict[str, Channel] = {MESSAGES: "anthropic", RESPONSES: "openai_responses"}
@@ -72,7 +73,9 @@ class ToolGate(CustomLogger):
             if not _brings_tools(data):
                 return data
             tools = []
-        adds = [SEARCHES[call_type]] if self.search and call_type in SEARCHES and not has_search(tools) else []
+        adds: list[Any] = []
+        if self.search and call_type in SEARCHES and not has_search(tools):
+            adds.append(SEARCHES[call_type])
         decision = await self.gate.adecide(
             **_question(data), tools=[*adds, *tools], model=self._model(data, call_type), tool_search=False
         )  # a proxy runs none
@@ -90,14 +93,17 @@ class ToolGate(CustomLogger):
             _, natives = self.gate.by_key(tools)
             allowed = [natives[key] for key in decision.kept]
             data["tool_choice"] = allowed_choice(allowed, data.get("tool_choice"), responses=True)
-        for name in () if data.get("tools") or not tools else ("tools", "tool_choice", "parallel_tool_calls"):
-            data.pop(name, None)  # every tool was refused: providers reject an empty list and a choice among nothing
+        if tools and not data["tools"]:  # all were refused: providers reject an empty list and a choice among nothing
+            for name in ("tools", "tool_choice", "parallel_tool_calls"):
+                data.pop(name, None)
         return data
 
     def _model(self, data: Mapping[str, Any], call_type: str) -> str:
         """The model of a request that can carry tools among its messages, as that model takes them; else none."""
         model = str(data.get("model") or "")
-        return model if call_type in TAKES and channel_of(model, self.gate.channels) == TAKES[call_type] else ""
+        if call_type in TAKES and channel_of(model, self.gate.channels) == TAKES[call_type]:
+            return model
+        return ""
 
 
 def _brings_tools(data: Mapping[str, Any]) -> bool:

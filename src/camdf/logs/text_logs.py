@@ -53,7 +53,8 @@ NAMES: dict[str, tuple[str, ...]] = {
 }
 """What a column may be called, by what it holds; of two that are there, the first."""
 
-YES, NO = frozenset({"true", "yes", "y", "t", "1", "1.0"}), frozenset({"false", "no", "n", "f", "0", "0.0"})
+YES = frozenset({"true", "yes", "y", "t", "1", "1.0"})
+NO = frozenset({"false", "no", "n", "f", "0", "0.0"})
 EMPTY = frozenset({"", "nan", "na", "n/a", "null", "none", "nil", "-"})
 """How cells without a value are written, in small letters."""
 
@@ -62,8 +63,11 @@ ANSWERED = ("response", "output", "choices", "completion")
 MESSAGES = (*SENT, *ANSWERED)
 """Where the requests and the answers of models' APIs have their messages."""
 
-SHOWN, LISTED = 3, 5
-"""How many rows a first look shows, and how many places or names a line of it lists."""
+SHOWN = 3
+"""How many requests a first look shows."""
+
+LISTED = 5
+"""How many places or names a line of it lists."""
 
 
 class LoggedRequest(NamedTuple):
@@ -102,24 +106,27 @@ class TextLog:
     def lines(self) -> list[str]:
         """A first look: what was understood, three requests, what was left out and why."""
         read = ", ".join(f"{what} from {column!r}" for what, column in self.columns.items())
-        told = [f"{self.path}: {self.rows:,} {'rows' if self.rows > 1 else 'row'} ({self.kind}); {read}."]
+        told = [f"{self.path}: {_counted(self.rows, 'row')} ({self.kind}); {read}."]
         for request in self.requests[:SHOWN]:
-            text = " ".join(request.text.split())
-            asked = text if len(text) <= 60 else f"{text[:59]}…"
+            asked = " ".join(request.text.split())
+            if len(asked) > 60:
+                asked = f"{asked[:59]}…"
             told.append(f"  {request.task_id}: {asked!r} needed {', '.join(request.required) or 'no tool'}")
-        told += [f"{self._counted(len(places), why)}{self._at(places)}" for why, places in self.left_out.items()]
+        told += [self._left_out_in_words(why, places) for why, places in self.left_out.items()]
         if self.respelt:
-            told.append(f"Read as the list spells them: {_some(f'{a} as {b}' for a, b in self.respelt.items())}.")
+            told.append(
+                f"Read as the list spells them: {_first_names(f'{a} as {b}' for a, b in self.respelt.items())}."
+            )
         if self.unlisted:
-            named = _some(f"{name} (in {count:,})" for name, count in self.unlisted.items())
+            named = _first_names(f"{name} (in {count:,})" for name, count in self.unlisted.items())
             told.append(f"Not in the list of tools, so counted as missing from it: {named}.")
-        return [*told, f"{len(self.requests):,} {'requests' if len(self.requests) > 1 else 'request'} to learn from."]
+        return [*told, f"{_counted(len(self.requests), 'request')} to learn from."]
 
-    def _counted(self, rows: int, why: str) -> str:
-        return f"1 row left out: it {why}" if rows == 1 else f"{rows:,} rows left out: each {why}"
-
-    def _at(self, places: Sequence[int]) -> str:
-        return f" ({self.unit if len(places) == 1 else f'{self.unit}s'} {_some(map(str, places))})."
+    def _left_out_in_words(self, why: str, places: Sequence[int]) -> str:
+        if len(places) == 1:
+            return f"1 row left out: it {why} ({self.unit} {places[0]})."
+        listed = _first_names(map(str, places))
+        return f"{len(places):,} rows left out: each {why} ({self.unit}s {listed})."
 
     def summary(self) -> dict[str, Any]:
         """The same for machines, without what was asked."""
@@ -140,28 +147,42 @@ def read_text_log(
 
     `columns` names columns that the guess does not find, by what they hold: {"text": "Prompt", "required": "used"}.
     """
-    table, place = read_table(path), Path(path)
-    read = _columns(place, table.columns, columns or {})
+    place = Path(path)
+    table = read_table(path)
+    read = _columns_by_meaning(place, table.columns, columns or {})
     kept: dict[int, list[LoggedRequest]] = {}
     left_out: dict[str, list[int]] = {}
     for at, why in table.unread.items():
         left_out.setdefault(why, []).append(at)
     spelling = _Spelling(tools)
-    for row in _conversations(table, read) if _are_messages(table, read) else table.rows:
+    rows = table.rows
+    if _are_messages_of_chats(table, read):
+        rows = _rows_of_chats(table, read)
+    for row in rows:
         try:
-            kept[row.place] = list(_requests(row, read))
+            kept[row.place] = list(_requests_of_row(row, read))
         except _LeftOutError as error:
             left_out.setdefault(str(error), []).append(row.place)
-    requests = _apart(kept, left_out)
+    requests = _with_own_ids(kept, left_out)
     spelt = [request._replace(required=spelling.all_of(request.required)) for request in requests]
-    count, unlisted = len(table.rows) + len(table.unread), dict(spelling.unlisted.most_common())
-    log = TextLog(place, table.kind, read, count, table.unit, tuple(spelt), left_out, spelling.respelt, unlisted)
+    log = TextLog(
+        path=place,
+        kind=table.kind,
+        columns=read,
+        rows=len(table.rows) + len(table.unread),
+        unit=table.unit,
+        requests=tuple(spelt),
+        left_out=left_out,
+        respelt=spelling.respelt,
+        unlisted=dict(spelling.unlisted.most_common()),
+    )
     if not spelt:
         remedy = "Mend the rows, or name the columns: --columns text=NAME,required=NAME"
         raise DataError("\n".join([*log.lines()[:-1], f"No request is left to learn from. {remedy}"]))
     if not spelling.known:
+        needed = _first_names(spelling.unlisted)
         raise DataError(
-            f"{path}: none of the tools that requests needed is in the list of tools: {_some(spelling.unlisted)}. "
+            f"{path}: none of the tools that requests needed is in the list of tools: {needed}. "
             f"Name the list that the agent had, or the column: --columns required=NAME"
         )
     return log
@@ -193,47 +214,55 @@ def rank_log(
     told = {**settings, "tools": [tool.as_read for tool in tools.values()]}
     key = hashlib.sha256(json.dumps([told, top]).encode()).hexdigest()[:8]
     output = log.path.with_name(f"{log.path.stem}.{settings['scorer']}-{key}.scores.jsonl")
-    texts = {_digest(request.text): request.text for request in log.requests}
+    texts = {_digest_of_text(request.text): request.text for request in log.requests}
     asked = [TaskText(digest, text, tuple(tools)) for digest, text in texts.items()]
     choices: dict[str, Any] = {"top": top, "vectors": hasattr(scorer, "embedding"), "progress": progress}
     done = score_tasks(asked, tools, scorer, output, settings=told, **choices)
     scored = {record["task_id"]: record for record in scored_records(output)}
     gathered = Gathered()
     for task_id, text, required, group, _ in log.requests:
-        if ranking := scored.get(_digest(text)):
+        if ranking := scored.get(_digest_of_text(text)):
             gathered.add(task_id, group, ranking["scores"], required, len(required), None, ranking.get("vector", ()))
     return RankedLog(gathered.logged(priced=False, keep_order=False), done)
 
 
-def _digest(text: str) -> str:
+def _digest_of_text(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:24]
 
 
-def _some(names: Iterable[str]) -> str:
+def _first_names(names: Iterable[str]) -> str:
+    """The first names of a list, and how many more there are."""
     listed = list(names)
-    more = f" and {len(listed) - LISTED:,} more" if len(listed) > LISTED else ""
-    return ", ".join(listed[:LISTED]) + more
+    first = ", ".join(listed[:LISTED])
+    if len(listed) <= LISTED:
+        return first
+    return f"{first} and {len(listed) - LISTED:,} more"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"1 {what}" if count == 1 else f"{count:,} {what}s"
 
 
 class _LeftOutError(Exception):
     """A row cannot be learned from; the message follows 'the row'."""
 
 
-def _columns(path: Path, there: Sequence[str], named: Mapping[str, str]) -> dict[str, str]:
+def _columns_by_meaning(path: Path, there: Sequence[str], named: Mapping[str, str]) -> dict[str, str]:
     """The column of the file for everything that it has."""
-    plain = {_plain(column): column for column in reversed(there)}
+    plain = {_plain_name(column): column for column in reversed(there)}
     wrong = [what for what in named if what not in NAMES]
-    absent = [column for column in named.values() if _plain(column) not in plain]
+    absent = [column for column in named.values() if _plain_name(column) not in plain]
     if wrong or absent:
         known = f"What can be named: {', '.join(NAMES)}. The columns of {path}: {', '.join(there)}."
         raise UsageError(f"There is no {', '.join(map(repr, [*wrong, *absent]))} to read. {known}")
     guessed = {what: plain[name] for what, names in NAMES.items() for name in reversed(names) if name in plain}
-    read = {**guessed, **{what: plain[_plain(column)] for what, column in named.items()}}
+    read = {**guessed, **{what: plain[_plain_name(column)] for what, column in named.items()}}
     if "required" in read and {"text", "messages"} & read.keys():
         return read
     chats = [plain[name] for name in (*MESSAGES, "role") if name in plain]
     if "required" not in read and ("messages" in read or chats):
-        return {"messages": chats[0] if chats else "", **{what: read[what] for what in read if what != "text"}}
+        others = {what: column for what, column in read.items() if what != "text"}
+        return {"messages": next(iter(chats), ""), **others}
     lacks = " and ".join(repr(what) for what in ("text", "required") if what not in read)
     raise UsageError(
         f"{path}: no column seems to hold the {lacks} of a request. Its columns: {', '.join(there)}. "
@@ -241,17 +270,17 @@ def _columns(path: Path, there: Sequence[str], named: Mapping[str, str]) -> dict
     )
 
 
-def _plain(column: str) -> str:
+def _plain_name(column: str) -> str:
     """The name of a column without case and marks.
 
-    >>> _plain(" Tools Used"), _plain("toolsUsed"), _plain("TASK-ID")
+    >>> _plain_name(" Tools Used"), _plain_name("toolsUsed"), _plain_name("TASK-ID")
     ('tools_used', 'tools_used', 'task_id')
     """
     parted = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", column.strip())
     return re.sub(r"[\s\-.]+", "_", parted).casefold()
 
 
-def _are_messages(table: LooseTable, read: Mapping[str, str]) -> bool:
+def _are_messages_of_chats(table: LooseTable, read: Mapping[str, str]) -> bool:
     """Whether the rows are the messages of one chat, or of several that a column tells apart."""
     return (
         "required" not in read
@@ -260,48 +289,50 @@ def _are_messages(table: LooseTable, read: Mapping[str, str]) -> bool:
     )
 
 
-def _conversations(table: LooseTable, read: Mapping[str, str]) -> list[TableRow]:
+def _rows_of_chats(table: LooseTable, read: Mapping[str, str]) -> list[TableRow]:
     """The chats whose messages are the rows of a table, in the place of their first."""
-    column, user = read.get("group", ""), read.get("user", "")
+    group = read.get("group", "")
+    user = read.get("user", "")
     chats: dict[str, list[TableRow]] = {}
     for row in table.rows:
-        chats.setdefault(_name(row.fields.get(column)) or "chat", []).append(row)
-    return [
-        TableRow(
-            rows[0].place,
-            {user: rows[0].fields.get(user), "task_id": name, "messages": [row.fields for row in rows]},
-        )
-        for name, rows in chats.items()
-    ]
+        chats.setdefault(_name_in_cell(row.fields.get(group)) or "chat", []).append(row)
+    rows_of_chats: list[TableRow] = []
+    for name, rows in chats.items():
+        first = rows[0]
+        chat = {user: first.fields.get(user), "task_id": name, "messages": [row.fields for row in rows]}
+        rows_of_chats.append(TableRow(first.place, chat))
+    return rows_of_chats
 
 
-def _requests(row: TableRow, read: Mapping[str, str]) -> Iterator[LoggedRequest]:
+def _requests_of_row(row: TableRow, read: Mapping[str, str]) -> Iterator[LoggedRequest]:
     """The request of a row, or those of its chat."""
     fields = {what: row.fields.get(column) for what, column in read.items()}
-    task_id = _name(fields.get("task_id")) or _name(row.fields.get("task_id")) or str(row.place)
+    task_id = _name_in_cell(fields.get("task_id")) or _name_in_cell(row.fields.get("task_id")) or str(row.place)
     if "success" in read and not _succeeded(fields["success"]):
         raise _LeftOutError("did not succeed")
-    if _value(fields.get("alternatives")) not in (None, [], ""):
+    if _value_of_cell(fields.get("alternatives")) not in (None, [], ""):
         raise _LeftOutError("says of some tools that one of them will do ('or')")
-    group, user = _name(fields.get("group")), _name(fields.get("user"))
+    group = _name_in_cell(fields.get("group"))
+    user = _name_in_cell(fields.get("user"))
     if "required" not in read:
-        guessed = _plain(read["messages"]) in (*MESSAGES, "role")
-        for request in _turns(task_id, group or task_id, row.fields if guessed else fields["messages"]):
+        is_guessed = _plain_name(read["messages"]) in (*MESSAGES, "role")
+        chat = row.fields if is_guessed else fields["messages"]
+        for request in _requests_of_chat(task_id, group or task_id, chat):
             yield request._replace(user=user)
         return
-    text = _text(fields.get("text")) or _first_turn(fields.get("messages"))
+    text = _text_in_cell(fields.get("text")) or _first_turn(fields.get("messages"))
     if not text:
         raise _LeftOutError("has no text")
-    required = _tools(fields["required"])
+    required = _tools_in_cell(fields["required"])
     if required is None:
         raise _LeftOutError("does not say which tools were needed")
     yield LoggedRequest(task_id, text, required, group or text_group(text), user)
 
 
-def _turns(task_id: str, group: str, chat: Any) -> Iterator[LoggedRequest]:
+def _requests_of_chat(task_id: str, group: str, chat: Any) -> Iterator[LoggedRequest]:
     """Every turn of a user in a chat that led to a call, and what was called until the next turn."""
     turns: list[tuple[str, list[str]]] = []
-    for event in events(_messages(chat)):
+    for event in events(_messages_in_record(chat)):
         if isinstance(event, Turn):
             turns.append((event.subject, []))
         elif turns and not re.search(NO_TOOL, event.tool):
@@ -314,16 +345,15 @@ def _turns(task_id: str, group: str, chat: Any) -> Iterator[LoggedRequest]:
     if not called:
         raise _LeftOutError("has no call of a tool")
     for number, (text, tools) in enumerate(called, start=1):
-        yield LoggedRequest(
-            task_id if len(called) == 1 else f"{task_id}-{number}", text, tuple(dict.fromkeys(tools)), group
-        )
+        own_id = task_id if len(called) == 1 else f"{task_id}-{number}"
+        yield LoggedRequest(own_id, text, tuple(dict.fromkeys(tools)), group)
 
 
-def _messages(value: Any, asked: bool = False) -> list[Mapping[str, Any]]:
+def _messages_in_record(value: Any, asked: bool = False) -> list[Mapping[str, Any]]:
     """The messages in a record of a chat: those that were sent, then those that came."""
-    value = _value(value)
-    if isinstance(value, str):
-        return [{"role": "user", "content": value}] if asked else []
+    value = _value_of_cell(value)
+    if isinstance(value, str) and asked:
+        return [{"role": "user", "content": value}]
     if isinstance(value, list):
         items = (item.get("message", item) for item in value if isinstance(item, Mapping))
         return [item for item in items if isinstance(item, Mapping)]
@@ -331,16 +361,20 @@ def _messages(value: Any, asked: bool = False) -> list[Mapping[str, Any]]:
         return []
     if "role" in value and "content" in value:
         return [value]
-    plain = {_plain(key): inner for key, inner in value.items()}
-    return [message for key in MESSAGES if key in plain for message in _messages(plain[key], asked=key == "input")]
+    plain = {_plain_name(key): inner for key, inner in value.items()}
+    return [
+        message for key in MESSAGES if key in plain for message in _messages_in_record(plain[key], asked=key == "input")
+    ]
 
 
 def _first_turn(messages: Any) -> str:
-    turns = [event.subject for event in events(_messages(messages)) if isinstance(event, Turn) and event.subject]
-    return turns[0] if turns else ""
+    for event in events(_messages_in_record(messages)):
+        if isinstance(event, Turn) and event.subject:
+            return event.subject
+    return ""
 
 
-def _value(cell: Any) -> Any:
+def _value_of_cell(cell: Any) -> Any:
     """What a cell holds: JSON where it is written as such, None where it is written as empty."""
     if isinstance(cell, float) and isnan(cell):
         return None
@@ -357,33 +391,37 @@ def _value(cell: Any) -> Any:
     return text
 
 
-def _text(cell: Any) -> str:
+def _text_in_cell(cell: Any) -> str:
     """What was asked: a text, or the parts of a message."""
-    value = _value(cell)
+    value = _value_of_cell(cell)
     if isinstance(value, Mapping | list):
         return text_of(value) or _first_turn(value)
+    return _as_string(value)
+
+
+def _name_in_cell(cell: Any) -> str:
+    """An id of any type as a string; "" where there is none."""
+    value = _value_of_cell(cell)
+    if isinstance(value, float) and value.is_integer():  # pandas makes floats of whole numbers where one is missing
+        value = int(value)
+    name = _as_string(value)
+    return name if is_text(name) else ""
+
+
+def _as_string(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _name(cell: Any) -> str:
-    """An id of any type as a string; "" where there is none."""
-    value = _value(cell)
-    if isinstance(value, float) and value.is_integer():  # pandas makes floats of whole numbers where one is missing
-        value = int(value)
-    named = "" if value is None else str(value)
-    return named if is_text(named) else ""
-
-
 def _succeeded(cell: Any) -> bool:
-    said = str(_value(cell)).lower()
+    said = str(_value_of_cell(cell)).lower()
     if said not in YES | NO:
         raise _LeftOutError("does not say whether it succeeded")
     return said in YES
 
 
-def _tools(cell: Any) -> tuple[str, ...] | None:
+def _tools_in_cell(cell: Any) -> tuple[str, ...] | None:
     """The names of tools in a cell: a list, one as JSON or as Python writes it, or names between `;`, `,` or `|`."""
-    value = _value(cell)
+    value = _value_of_cell(cell)
     if value is None:
         return None
     if isinstance(value, str):
@@ -394,19 +432,22 @@ def _tools(cell: Any) -> tuple[str, ...] | None:
         value = [value]
     if not isinstance(value, list | tuple):
         return None
-    names = (_tool(item) for item in value)
+    names = (_tool_named(item) for item in value)
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-def _tool(item: Any) -> str:
+def _tool_named(item: Any) -> str:
     """The name of a tool, or that in a call of one."""
     if isinstance(item, Mapping):
         inner = item.get("function")
-        item = (inner if isinstance(inner, Mapping) else item).get("name") or item.get("tool") or item.get("tool_name")
-    return item.strip() if isinstance(item, str) and is_text(item.strip()) else ""
+        named = inner if isinstance(inner, Mapping) else item
+        item = named.get("name") or item.get("tool") or item.get("tool_name")
+    if isinstance(item, str) and is_text(item.strip()):
+        return item.strip()
+    return ""
 
 
-def _apart(kept: Mapping[int, Sequence[LoggedRequest]], left_out: dict[str, list[int]]) -> list[LoggedRequest]:
+def _with_own_ids(kept: Mapping[int, Sequence[LoggedRequest]], left_out: dict[str, list[int]]) -> list[LoggedRequest]:
     """Requests whose ids differ. Rows of one id and text are one request; others of one id share a group."""
     requests_by_id: dict[str, LoggedRequest] = {}
     ids: Counter[str] = Counter()
@@ -416,17 +457,19 @@ def _apart(kept: Mapping[int, Sequence[LoggedRequest]], left_out: dict[str, list
             if first is not None and first.text == request.text:
                 both = tuple(dict.fromkeys(first.required + request.required))
                 requests_by_id[first.task_id] = first._replace(required=both)
-                why = "repeats another" if both == first.required else "has more tools of another, which got them"
+                why = "repeats another"
+                if both != first.required:
+                    why = "has more tools of another, which got them"
                 left_out.setdefault(why, []).append(place)
                 continue
             ids[request.task_id] += 1
             if first is not None:
-                request = request._replace(task_id=_free(request.task_id, ids, requests_by_id), group=first.group)
+                request = request._replace(task_id=_free_id(request.task_id, ids, requests_by_id), group=first.group)
             requests_by_id[request.task_id] = request
     return list(requests_by_id.values())
 
 
-def _free(task_id: str, ids: Counter[str], taken: Mapping[str, LoggedRequest]) -> str:
+def _free_id(task_id: str, ids: Counter[str], taken: Mapping[str, LoggedRequest]) -> str:
     while (name := f"{task_id}#{ids[task_id]}") in taken:
         ids[task_id] += 1
     return name
@@ -442,21 +485,21 @@ class _Spelling:
         self.tools = tools
         self.alike: dict[str, set[str]] = {}
         for key, tool in tools.items():
-            for name in (key, tool.full_name, tool.name, _last(tool.name)):
-                self.alike.setdefault(_letters(name), set()).add(key)
+            for name in (key, tool.full_name, tool.name, _name_without_server(tool.name)):
+                self.alike.setdefault(_letters_of_name(name), set()).add(key)
         self.known: Counter[str] = Counter()
         self.respelt: dict[str, str] = {}
         self.unlisted: Counter[str] = Counter()
 
     def all_of(self, names: Iterable[str]) -> tuple[str, ...]:
         """These names as the list has them; those that it does not have stay as they are."""
-        return tuple(dict.fromkeys(map(self._one, names)))
+        return tuple(dict.fromkeys(map(self._as_listed, names)))
 
-    def _one(self, name: str) -> str:
+    def _as_listed(self, name: str) -> str:
         if name in self.tools:
             self.known[name] += 1
             return name
-        for spelt in (_letters(name), _letters(_last(name))):
+        for spelt in (_letters_of_name(name), _letters_of_name(_name_without_server(name))):
             alike = self.alike.get(spelt, set())
             if len(alike) == 1:
                 (tool,) = alike
@@ -467,14 +510,14 @@ class _Spelling:
         return name
 
 
-def _letters(name: str) -> str:
+def _letters_of_name(name: str) -> str:
     return re.sub(r"[\W_]+", "", name).casefold()
 
 
-def _last(name: str) -> str:
+def _name_without_server(name: str) -> str:
     """A name without the server before it.
 
-    >>> _last("mail/send_email"), _last("mcp__mail__send_email"), _last("functions.send_email")
-    ('send_email', 'send_email', 'send_email')
+    >>> [_name_without_server(name) for name in ("mail/send", "mcp__mail__send", "functions.send")]
+    ['send', 'send', 'send']
     """
     return re.split(r"/|__|\.|:", name)[-1]
