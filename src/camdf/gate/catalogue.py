@@ -15,6 +15,7 @@ from math import inf
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from camdf.errors import UsageError
+from camdf.gate.lists import last_marked
 from camdf.gate.memory import Identity
 from camdf.gate.settings import Guards, Limits
 from camdf.gate.tool_search import SEARCH_NAMES
@@ -63,6 +64,9 @@ class Catalogue:
     characters: int = 0
     """How much scorers read of the tools."""
 
+    marked: str = ""
+    """Key of the last tool that says where a cached prompt ends; "" where none does."""
+
     @cached_property
     def content(self) -> int:
         """Equal for lists whose candidates neither a scorer nor a policy can tell apart."""
@@ -107,7 +111,8 @@ def unread_catalogue(tools: Iterable[Any], *, refuse: bool) -> tuple[Catalogue, 
     by_key = keyed(map(unread_tool, natives))
     if refuse:
         return Catalogue(by_key), {}
-    return Catalogue(by_key, tuple(by_key)), dict(zip(by_key, natives, strict=True))
+    offered = dict(zip(by_key, natives, strict=True))
+    return Catalogue(by_key, tuple(by_key), marked=last_marked(offered)), offered
 
 
 class _KeptList(NamedTuple):
@@ -193,7 +198,9 @@ class CatalogueReader:
         offered, sizes = self.limits.within(tools, authorized, untrusted)
         untrusted = untrusted.intersection(offered)
         costs, unpriced, problem = self._priced_tools(tools, offered, sizes, untrusted)
-        return Catalogue(tools, offered, untrusted, costs, unpriced, problem, sum(sizes.values()))
+        natives = dict(zip(tools, map(native_of, listed), strict=True))
+        marked = last_marked({key: natives[key] for key in offered})
+        return Catalogue(tools, offered, untrusted, costs, unpriced, problem, sum(sizes.values()), marked)
 
     def _priced_tools(
         self, tools: Mapping[str, Tool], offered: Iterable[str], ranked: Container[str], untrusted: Container[str]

@@ -294,7 +294,7 @@ class Decider:
             joined = _keys_beside(stay, listed)
             appended = request.additions(additions, listed)
         return GateDecision(
-            tools=list_for_the_model(mode, natives, listed, unlisted),
+            tools=list_for_the_model(mode, natives, listed, unlisted, catalogue.marked),
             kept=stay,
             cut=cut,
             refused=(*_keys_beside(catalogue.tools, natives), *request.withheld),

@@ -192,9 +192,19 @@ class Folding:
         if not stays and not self.at_least and self.at_most is None:
             return ranking
         filled = f"at least {self.at_least}"
-        return tuple(
-            [_with_reason(tool, stay, stays.get(tool.name), filled) for tool, stay in zip(ranking, marks, strict=True)]
-        )
+        marked: list[Ranked] = []
+        for tool, is_kept in zip(ranking, marks, strict=True):
+            name, score, cost, priced_cost, evidence, was_chosen, why, _, trusted = tool
+            if not is_kept:
+                why = "not worth it"
+            elif name in stays:
+                why = stays[name]
+            elif not was_chosen:
+                why = filled
+            if why != tool.why:
+                tool = Ranked(name, score, cost, priced_cost, evidence, is_kept, why, name in stays, trusted)
+            marked.append(tool)
+        return tuple(marked)
 
     def _worth_rewriting(
         self,
@@ -221,19 +231,6 @@ class Folding:
             adds = left
         too_dear = added - adds
         return tuple([_not_worth_rewriting(tool) if tool.name in too_dear else tool for tool in ranking])
-
-
-def _with_reason(tool: Ranked, is_kept: bool, why_it_stays: str | None, filled: str) -> Ranked:
-    """A candidate as it is kept or cut, and why."""
-    why = "not worth it"
-    if is_kept:
-        why = why_it_stays or filled
-        if tool.kept:
-            why = why_it_stays or tool.why
-    if tool.why == why:
-        return tool
-    name, score, cost, priced_cost, evidence, *_ = tool
-    return Ranked(name, score, cost, priced_cost, evidence, is_kept, why, why_it_stays is not None, tool.trusted)
 
 
 def _not_worth_rewriting(tool: Ranked) -> Ranked:

@@ -27,15 +27,21 @@ EMPTY = {"type": "object", "properties": {}}
 """The schema of a tool without arguments, where one is required."""
 
 
-def list_for_the_model(mode: Mode, natives: Mapping[str, Any], kept: Sequence[str], cut: Sequence[str]) -> list[Any]:
-    """The tools for the model; `natives` are those that may be offered, in the order of the request."""
+def list_for_the_model(
+    mode: Mode, natives: Mapping[str, Any], kept: Sequence[str], cut: Sequence[str], marked: str = ""
+) -> list[Any]:
+    """The tools for the model; `natives` are those that may be offered, in the order of the request.
+
+    `marked` is the key of the last of them that says where a cached prompt ends (`last_marked`).
+    """
+    mark = natives.get(marked)
     if mode == "drop":
-        return _with_mark_on_last([natives[key] for key in kept], natives.values())
+        return _with_mark_on_last([natives[key] for key in kept], mark)
     if mode == "append":
-        loaded_first = _with_mark_on_last([undeferred(natives[key]) for key in kept], natives.values())
+        loaded_first = _with_mark_on_last([undeferred(natives[key]) for key in kept], mark)
         return loaded_first + [natives[key] for key in cut if is_deferred(natives[key])]
     if mode == "defer" and has_search(natives[key] for key in kept):
-        kept_loaded = _with_mark_on_last([natives[key] for key in kept], natives.values())
+        kept_loaded = _with_mark_on_last([natives[key] for key in kept], mark)
         return kept_loaded + [_deferred(natives[key]) for key in cut]
     return list(natives.values())
 
@@ -96,28 +102,21 @@ def _deferred(native: Any) -> Any:
         return native
 
 
-def _with_mark_on_last(loaded: list[Any], came: Iterable[Any]) -> list[Any]:
+def _with_mark_on_last(loaded: list[Any], marked: Any) -> list[Any]:
     """The last mark of the request stands on the last tool that is loaded, wherever it stood."""
-    if not loaded or not isinstance(loaded[-1], Mapping):
-        return loaded
-    marked = _last_marked(came)
-    if marked is None:
+    if marked is None or not loaded or not isinstance(loaded[-1], Mapping):
         return loaded
     moved = [_unmarked(native) if native is marked else native for native in loaded]
     return [*moved[:-1], {**moved[-1], MARK: _cache_mark(marked)}]
 
 
-def _last_marked(came: Iterable[Any]) -> Any:
-    """The last tool of a request that is marked; None where none is."""
-    last = None
-    for native in came:
-        if type(native) is dict:  # most are, and nothing of theirs can raise
-            inner = native.get("function")
-            if MARK not in native and type(inner) is dict and MARK not in inner:
-                continue
+def last_marked(natives: Mapping[str, Any]) -> str:
+    """The key of the last tool of a request that says where a cached prompt ends; "" where none does."""
+    for key in reversed(list(natives)):
+        native = natives[key]
         if isinstance(native, (dict, Mapping)) and _cache_mark(native):
-            last = native
-    return last
+            return key
+    return ""
 
 
 def _cache_mark(native: Mapping[str, Any]) -> Any:

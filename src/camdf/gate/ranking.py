@@ -60,7 +60,9 @@ class Ranked(NamedTuple):
 
 def trusted_part(ranking: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
     """The part of a ranking that decides whether a turn says anything: trusted tools, unless there are none."""
-    return tuple(tool for tool in ranking if tool.trusted) or ranking
+    if not ranking or ranking[-1].trusted:  # the others come last
+        return ranking
+    return tuple([tool for tool in ranking if tool.trusted]) or ranking
 
 
 def handed_over(
