@@ -49,7 +49,8 @@ def test_the_shipped_priors_are_what_the_script_writes(tmp_path: Path) -> None:
 
 
 def test_a_ranking_counts_as_much_as_another_however_many_tasks_it_has() -> None:
-    few, many = sample_tasks(1, tasks=40), sample_tasks(2, tasks=400)
+    few = sample_tasks(1, tasks=40)
+    many = sample_tasks(2, tasks=400)
     twice = many.take(np.repeat(np.arange(400), 2))
     one, other = (pooled([CandidateRows.of(few), CandidateRows.of(each)], "similarity")[0] for each in (many, twice))
     np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)

@@ -28,7 +28,8 @@ def test_every_way_starts_from_the_same_first_round() -> None:
 
 @pytest.mark.parametrize("domain", [domain for domain, _ in DEPLOYED])
 def test_without_exploration_payoff_decays_and_with_it_learning_from_explored_runs_holds(domain: str) -> None:
-    (first, error), (alone, alone_error) = payoff(domain, 1, 0), payoff(domain, 1, 10)
+    first, error = payoff(domain, 1, 0)
+    alone, alone_error = payoff(domain, 1, 10)
     explored, explored_error = payoff(domain, 3, 10)
     assert alone < first - 2 * np.hypot(error, alone_error)
     assert explored > alone + 2 * np.hypot(alone_error, explored_error)

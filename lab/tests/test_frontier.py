@@ -34,7 +34,8 @@ def outcomes() -> Outcomes:
 def test_the_grid_has_every_domain_and_ranking_and_grouped_splits_where_groups_exist() -> None:
     grid = sweeps()
     assert len({(sweep.domain, sweep.scorer) for sweep in grid}) == 22 + 21
-    shipped, second = {"retail", "airline", "telecom", "workbench"}, {"api-bank", "toolsandbox", "tau2-banking"}
+    shipped = {"retail", "airline", "telecom", "workbench"}
+    second = {"api-bank", "toolsandbox", "tau2-banking"}
     assert {sweep.domain for sweep in grid if sweep.grouped} == shipped | second
     cells = Counter(dict.fromkeys(BATCHES, 0))
     for sweep in grid:
@@ -130,7 +131,8 @@ def test_the_page_of_policies_says_what_is_stored() -> None:
     rows = stored(ROOT / "results", "frontier")
     page = " ".join((ROOT.parent / "docs" / "policies.md").read_text("utf-8").split())
     found = {(batch, start): headline(of_batch(rows, batch), start) for batch in BATCHES for start in STARTS}
-    above, below = ({key: each[f"significantly {way}"] for key, each in found.items()} for way in ("above", "below"))
+    above = {key: each["significantly above"] for key, each in found.items()}
+    below = {key: each["significantly below"] for key, each in found.items()}
     shipped, second = BATCHES
     assert f"clearly more in {above[shipped, 'alone_']:.0%} of settings" in page
     assert f"and in {above[second, 'alone_']:.0%} of eight others" in page

@@ -23,6 +23,11 @@ def write_page(path: Path, text: str, pictures: Mapping[str, Picture]) -> None:
     path.write_text(text, encoding="utf-8")
 
 
+def yes_or_no(reached: bool) -> str:
+    """How a table says whether a target is reached: what was missed stands out."""
+    return "yes" if reached else "**no**"
+
+
 def picture_line(stem: str, title: str) -> str:
     """The line of Markdown that shows a page's picture.
 

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+import numpy as np
+
+from camdf.core.rankings import Floats
 from camdf.evaluation.replay import Outcomes
 from camdf_lab.jobs import Job
-from camdf_lab.stored import Rows, agrees
+from camdf_lab.stored import Row, Rows, agrees
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -51,15 +54,22 @@ class Study:
 
 def differing(before: Rows, now: Rows, place: Sequence[str], figures: Sequence[str]) -> list[str]:
     """Where figures measured again differ from the stored ones, in words; the columns of `place` tell rows apart."""
-    known = {tuple(row[name] for name in place): row for row in before}
+    known = {place_of_row(row, place): row for row in before}
     differences = []
     for row in now:
-        where = tuple(row[name] for name in place)
+        where = place_of_row(row, place)
+        stored_row = known.get(where, {})
         for name in figures:
-            then, again = known.get(where, {}).get(name, "nothing"), row[name]
+            then = stored_row.get(name, "nothing")
+            again = row[name]
             if not agrees(then, again):
                 differences.append(f"{where} {name}: stored {then}, now {again}")
     return differences
+
+
+def place_of_row(row: Row, place: Sequence[str]) -> tuple[Any, ...]:
+    """What tells a row from the others of its table: its values in these columns."""
+    return tuple(row[name] for name in place)
 
 
 def row_disagreements(before: Rows, now: Rows) -> list[str]:
@@ -82,3 +92,18 @@ def pairs_of(rows: Rows) -> list[Pair]:
 def of_pair(rows: Rows, pair: Pair) -> Rows:
     """The rows of one domain and ranking."""
     return [row for row in rows if (row["domain"], row["scorer"]) == pair]
+
+
+def column(rows: Rows, name: str) -> Floats:
+    """(rows,): one figure of every row."""
+    return np.array([row[name] for row in rows], dtype=np.float64)
+
+
+def mean_of(rows: Rows, name: str) -> float:
+    """The mean of one figure over rows that count alike."""
+    return float(column(rows, name).mean())
+
+
+def margins(rows: Rows, policy: str, other: str) -> Floats:
+    """(rows,): how much more one policy pays than another."""
+    return column(rows, policy) - column(rows, other)

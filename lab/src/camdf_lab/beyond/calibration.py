@@ -22,8 +22,13 @@ BINS = 10
 FEWEST_CANDIDATES = 20
 """Bins of fewer candidates are left out of the picture; the table counts them."""
 
-NEXT_TO_NEVER, MOST_TRUE = 0.005, 0.02
+NEXT_TO_NEVER = 0.005
+MOST_TRUE = 0.02
 """Candidates believed less often than the first are to be required in less than the second: a target."""
+
+COLORS = {"claude": BLUE, "minilm": VERMILLION, "bm25": "#009E73", "claude-brief": "#56B4E9"}
+OTHER_COLOR = "#CC79A7"
+"""Of every other ranking in the picture."""
 
 RECHECKED_TASKS = 100
 """Domains of at most this many tasks are fitted again in a second or two."""
@@ -33,13 +38,18 @@ def reliability(probability: Floats, required: Bools) -> list[tuple[int, float, 
     """For ten bins of equal width: how many candidates, their mean probability, and the share that was required."""
     place = np.minimum((probability * BINS).astype(int), BINS - 1)
     filled = [place == number for number in range(BINS)]
-    return [(int(b.sum()), float(probability[b].mean()), float(required[b].mean())) for b in filled if b.any()]
+    return [
+        (int(inside.sum()), float(probability[inside].mean()), float(required[inside].mean()))
+        for inside in filled
+        if inside.any()
+    ]
 
 
 def expected_calibration_error(bins: Iterable[tuple[int, float, float]]) -> float:
     """The mean over candidates of |share required - mean probability| of their bin."""
-    counted = list(bins)
-    return sum(count * abs(share - mean) for count, mean, share in counted) / sum(count for count, _, _ in counted)
+    filled = list(bins)
+    candidates = sum(count for count, _, _ in filled)
+    return sum(count * abs(share - mean) for count, mean, share in filled) / candidates
 
 
 def rows_of(domain: str, scorer: str) -> list[Row]:
@@ -50,7 +60,8 @@ def rows_of(domain: str, scorer: str) -> list[Row]:
     logged = domains.load(domain, scorer)
     held = Unseen(domain).learn(logged)
     listed = logged.rankings.listed
-    probability, required = held.probability[listed], logged.required[listed]
+    probability = held.probability[listed]
+    required = logged.required[listed]
     unlikely = probability < NEXT_TO_NEVER
     low = {"unlikely": int(unlikely.sum()), "came_true": float(required[unlikely].sum() / max(unlikely.sum(), 1))}
     names = ("candidates", "probability", "required")
@@ -94,13 +105,20 @@ def section(rows: Rows) -> list[str]:
     for (domain, scorer), bins in bins_of(rows).items():
         count = sum(size for size, _, _ in bins)
         low = of_pair(rows, (domain, scorer))[0]
-        came_true = f"{low['came_true']:.2%}" if low["came_true"] < MOST_TRUE else f"**{low['came_true']:.2%}**"
         lines.append(
             f"| {batch_of(domain)} | {domain}, {scorer} | {count:,} | {expected_calibration_error(bins):.3f} "
-            f"| {low['unlikely']:,.0f} | {came_true if low['unlikely'] else ''} |"
+            f"| {low['unlikely']:,.0f} | {_came_true(low)} |"
         )
     note = f"The picture leaves out bins of fewer than {FEWEST_CANDIDATES} candidates; the errors count them."
     return [*lines, "", note, "", "![Reliability diagrams](pictures/reliability.png)\n"]
+
+
+def _came_true(row: Row) -> str:
+    """The share of the unlikely candidates that was required, bold where it misses the target."""
+    if not row["unlikely"]:
+        return ""
+    share = f"{row['came_true']:.2%}"
+    return share if row["came_true"] < MOST_TRUE else f"**{share}**"
 
 
 def pictures(rows: Rows) -> dict[str, Picture]:
@@ -114,16 +132,15 @@ def reliability_diagram(rows: Rows) -> Picture:
     calibration = bins_of(rows)
     domains = list(dict.fromkeys(domain for domain, _ in calibration))
     picture, grid = canvas(2 * COLUMN, 7.6, -(-len(domains) // 4), 4)
-    colors = {"claude": BLUE, "minilm": VERMILLION, "bm25": "#009E73"}
     for axes in np.ravel(grid)[len(domains) :]:
         axes.set_axis_off()
     for axes, domain in zip(np.ravel(grid), domains, strict=False):
         axes.plot([0, 1], [0, 1], color=GRAY, linewidth=0.7, linestyle=":")
         for (name, scorer), bins in calibration.items():
             if name == domain:
-                known = colors.get(scorer, "#56B4E9" if scorer == "claude-brief" else "#CC79A7")
+                color = COLORS.get(scorer, OTHER_COLOR)
                 _, mean, share = zip(*(row for row in bins if row[0] >= FEWEST_CANDIDATES), strict=True)
-                axes.plot(mean, share, marker="o", markersize=2.5, linewidth=0.9, color=known, label=scorer)
+                axes.plot(mean, share, marker="o", markersize=2.5, linewidth=0.9, color=color, label=scorer)
         axes.set_title(domain)
         axes.set(xlim=(0, 1), ylim=(0, 1), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
         axes.legend(loc="upper left", fontsize=5.5, handlelength=1.2)

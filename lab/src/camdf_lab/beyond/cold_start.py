@@ -27,22 +27,26 @@ from camdf.policies.cold_start import CALIBRATION, SHARPNESS, TOOLS_PER_LIST, fr
 from camdf.policies.rules import PlugIn, ScoreAtLeast, TopK
 from camdf_lab import domains
 from camdf_lab.beyond.batches import BATCHES, DOMAINS, of_batch
-from camdf_lab.beyond.frontier import Sweep
+from camdf_lab.beyond.frontier import DISPERSIONS, Sweep
 from camdf_lab.beyond.priors import kind_of, prior_without
+from camdf_lab.page import yes_or_no
 from camdf_lab.stored import Row, Rows
-from camdf_lab.study import Run, Study, differing, of_pair, pairs_of
+from camdf_lab.study import Run, Study, column, differing, margins, mean_of, of_pair, pairs_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-COLD, TOLD = "cold start", "told tools per task"
-SIMILAR, INFORMED = "taken for similarities", "shifted and scaled"
+COLD = "cold start"
+TOLD = "told tools per task"
+SIMILAR = "taken for similarities"
+INFORMED = "shifted and scaled"
 PLACE = ("domain", "scorer", "value", "cost_pressure", "dispersion")
 EMPTY = "keeps nothing"
 TARGET_SHARES = {COLD: (0.88, 0.62), TOLD: (0.90, 0.60)}
 """The share of comparisons that each should win, and of cells in which it should win all six."""
 
-WORST, MOST_EMPTY = -0.25, 0.2
+WORST = -0.25
+MOST_EMPTY = 0.2
 """Targets of the cold start: its worst margin, and the share of tasks for which it may keep nothing."""
 
 
@@ -61,11 +65,13 @@ def cold_start_without(scores: str, without: str) -> ExpectedPayoffBySet:
 
 def informed(policy: ExpectedPayoffBySet, logged: LoggedTasks) -> ExpectedPayoffBySet:
     """The same policy with one shift and one scale of its logits fitted to these tasks: a diagnosis, not a policy."""
-    listed, model = logged.rankings.listed, policy.model_.unshifted()
+    listed = logged.rankings.listed
+    model = policy.model_.unshifted()
     odds = logit(model.probabilities(logged.rankings)[0][listed])[:, None]
     linear_model: Any = scikit_learn()[0]
     line = linear_model.LogisticRegression(C=1e6, solver="newton-cholesky", tol=1e-9).fit(odds, logged.required[listed])
-    scale, shift = float(line.coef_[0, 0]), float(line.intercept_[0])
+    scale = float(line.coef_[0, 0])
+    shift = float(line.intercept_[0])
     wiser = ExpectedPayoffBySet(prior=policy.prior)
     wiser.model_ = replace(
         model,
@@ -81,12 +87,14 @@ def rows_of(domain: str) -> list[Row]:
     rows: list[Row] = []
     for scorer in domains.scorers(domain):
         policy = policies[kind_of(scorer)]
-        priced = {d: domains.load(domain, scorer, dispersion=d) for d in (0.0, 1.0, 1.5)}
-        wiser, rankings = informed(policy, priced[0.0]), priced[0.0].rankings
-        number = float(priced[0.0].n_required.mean())
-        knows = told_tools_per_task(policy, number, rankings)
+        priced = {d: domains.load(domain, scorer, dispersion=d) for d in DISPERSIONS}
+        at_equal_costs = priced[0.0]
+        wiser = informed(policy, at_equal_costs)
+        number = float(at_equal_costs.n_required.mean())
+        knows = told_tools_per_task(policy, number, at_equal_costs.rankings)
         for regime in Sweep(domain, scorer).regimes:
-            logged, payoff = priced[regime.dispersion], Payoff(regime.cost_pressure, regime.value)
+            logged = priced[regime.dispersion]
+            payoff = Payoff(regime.cost_pressure, regime.value)
             acquired = {
                 COLD: policy.decide(logged.rankings, payoff).acquired,
                 TOLD: knows.decide(logged.rankings, payoff).acquired,
@@ -115,7 +123,7 @@ def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
 
 def margins_over_constants(rows: Rows, policy: str = COLD) -> Floats:
     """(cells, constants): how much more than each constant the policy pays."""
-    return np.array([[row[policy] - row[name] for name in CONSTANTS] for row in rows])
+    return np.stack([margins(rows, policy, name) for name in CONSTANTS], axis=1)
 
 
 def shares_won(rows: Rows, policy: str = COLD) -> tuple[float, float]:
@@ -131,7 +139,8 @@ def section(rows: Rows) -> list[str]:
 
 def _headline(rows: Rows) -> list[str]:
     behind = margins_over_constants(rows).max(axis=1) <= 0
-    similar, with_rate = shares_won(rows, SIMILAR), shares_won(rows, INFORMED)
+    similar = shares_won(rows, SIMILAR)
+    with_rate = shares_won(rows, INFORMED)
     lines = [
         "## Without a label of one's own\n",
         "`camdf.cold_start()` is the default policy with a model that knows no tool, learned from all shipped tasks;",
@@ -145,12 +154,12 @@ def _headline(rows: Rows) -> list[str]:
     ]
     for batch in BATCHES:
         here = of_batch(rows, batch)
-        constant = max(float(np.mean([row[name] for row in here])) for name in CONSTANTS)
-        for policy, target in TARGET_SHARES.items():
-            (comparisons, cells), mean = shares_won(here, policy), np.mean([row[policy] for row in here])
+        constant = max(mean_of(here, name) for name in CONSTANTS)
+        for policy, (share_of_comparisons, share_of_cells) in TARGET_SHARES.items():
+            comparisons, cells = shares_won(here, policy)
             lines.append(
-                f"| {batch} | {policy} | {mean:+.3f} | {constant:+.3f} | {comparisons:.3f} "
-                f"| {_verdict(comparisons, target[0])} | {cells:.3f} | {_verdict(cells, target[1])} |"
+                f"| {batch} | {policy} | {mean_of(here, policy):+.3f} | {constant:+.3f} | {comparisons:.3f} "
+                f"| {_at_least(comparisons, share_of_comparisons)} | {cells:.3f} | {_at_least(cells, share_of_cells)} |"
             )
     return [
         *lines,
@@ -186,20 +195,20 @@ def _worst(rows: Rows) -> list[str]:
     for batch in BATCHES:
         here = of_batch(rows, batch)
         worst = float(margins_over_constants(here).min())
-        empty = np.array([row[EMPTY] for row in here if row["value"] == "exact" and row["top-k, 5"] > 0])
+        missed = "" if worst > WORST else " (**no**)"
+        empty = column([row for row in here if row["value"] == "exact" and row["top-k, 5"] > 0], EMPTY)
         lines.append(
-            f"| {batch} | {worst:+.3f}{'' if worst > WORST else ' (**no**)'} | {len(empty)} | {empty.mean():.1%} "
-            f"| {(empty > MOST_EMPTY).sum()} |"
+            f"| {batch} | {worst:+.3f}{missed} | {len(empty)} | {empty.mean():.1%} | {(empty > MOST_EMPTY).sum()} |"
         )
     return [*lines, ""]
 
 
 def _by_constant(rows: Rows) -> list[str]:
-    margins = margins_over_constants(rows)
+    over_each = margins_over_constants(rows)
     lines = ["| against | comparisons won | mean margin | worst |", "| --- | --- | --- | --- |"]
-    for name, column in zip(CONSTANTS, margins.T, strict=True):
-        lines.append(f"| {name} | {(column > 0).mean():.3f} | {column.mean():+.3f} | {column.min():+.3f} |")
-    best = margins.min(axis=1)
+    for name, margin in zip(CONSTANTS, over_each.T, strict=True):
+        lines.append(f"| {name} | {(margin > 0).mean():.3f} | {margin.mean():+.3f} | {margin.min():+.3f} |")
+    best = over_each.min(axis=1)
     last = f"| the best of them in each cell | {(best > 0).mean():.3f} | {best.mean():+.3f} | {best.min():+.3f} |"
     return [*lines, last, "", "![Margins over each constant](pictures/cold-start.png)\n"]
 
@@ -211,8 +220,10 @@ def _by_pair(rows: Rows) -> list[str]:
     ]
     for domain, scorer in pairs_of(rows):
         part = of_pair(rows, (domain, scorer))
-        margins, (won, cells) = margins_over_constants(part), shares_won(part)
-        best, lost = margins.min(axis=1), (margins <= 0).mean(axis=0)
+        over_each = margins_over_constants(part)
+        won, cells = shares_won(part)
+        best = over_each.min(axis=1)
+        lost = (over_each <= 0).mean(axis=0)
         worst = list(CONSTANTS)[int(lost.argmax())]
         lines.append(
             f"| {domain}, {scorer} | {won:.2f} | {cells:.2f} | {best.mean():+.3f} | {best.min():+.3f} | {worst} |"
@@ -249,24 +260,25 @@ def pictures(rows: Rows) -> dict[str, Picture]:
 def constants_picture(rows: Rows) -> Picture:
     """A panel a constant, a line a domain and ranking, a dot a cell: blue where the cold start pays more."""
     pairs = pairs_of(rows)[::-1]
+    pair_names = [f"{domain}, {scorer}" for domain, scorer in pairs]
     picture, grid = canvas(2 * COLUMN, 0.17 * len(pairs) + 0.9, 1, len(CONSTANTS))
     for axes, (place, name) in zip(np.ravel(grid), enumerate(CONSTANTS), strict=True):
         for line, pair in enumerate(pairs):
-            margins = margins_over_constants(of_pair(rows, pair))[:, place]
-            for part, color in ((margins > 0, BLUE), (margins <= 0, VERMILLION)):
-                shown = np.clip(margins[part], -0.5, 1.0)
+            over_this = margins(of_pair(rows, pair), COLD, name)
+            for part, color in ((over_this > 0, BLUE), (over_this <= 0, VERMILLION)):
+                shown = np.clip(over_this[part], -0.5, 1.0)
                 axes.plot(shown, np.full(len(shown), line), "o", color=color, markersize=2, alpha=0.5, mew=0)
         axes.axvline(0, color=GRAY, linewidth=0.8)
         axes.set(xlim=(-0.55, 1.05), xticks=(-0.5, 0, 0.5, 1), xticklabels=("-.5", "0", ".5", "1"))
-        axes.set_yticks(range(len(pairs)), [f"{d}, {s}" for d, s in pairs] if place == 0 else [""] * len(pairs))
+        axes.set_yticks(range(len(pairs)), pair_names if place == 0 else [""] * len(pairs))
         axes.set_title(f"over {name}", fontsize=7)
     label = "mean payoff of the cold start minus that of the constant, cut at -0.5 and 1; a dot is a cell"
     picture.supxlabel(label, fontsize=8)
     return picture
 
 
-def _verdict(value: float, target: float) -> str:
-    return f"at least {target:g}: {'yes' if value >= target else '**no**'}"
+def _at_least(share: float, target: float) -> str:
+    return f"at least {target:g}: {yes_or_no(share >= target)}"
 
 
 STUDY = Study("cold_start", measure, recheck, section, pictures)

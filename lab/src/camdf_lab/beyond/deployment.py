@@ -23,7 +23,7 @@ from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf_lab import domains
 from camdf_lab.beyond.priors import Unseen
 from camdf_lab.stored import Row, Rows
-from camdf_lab.study import Run, Study, differing
+from camdf_lab.study import Run, Study, column, differing, mean_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -74,28 +74,28 @@ def payoffs(domain: str, tasks: LoggedTasks, way: Way, seed: int) -> Floats:
     live = (rng.permutation(groups) < groups // 2)[group]
     held_out = tasks.take(~live)
     lessons = _draw(tasks, live, rng)
-    unbiased, by_round = [lessons], []
+    unbiased = [lessons]
+    by_round = []
     policy = Unseen(domain).fit(lessons, LIVE_PAYOFF)
     for _ in range(ROUNDS + 1):
         traffic = _draw(tasks, live, rng)
         explores = rng.random(len(traffic)) < way.explore
         offered = _offered(policy, traffic, way, explores)
-        paid = (
-            LIVE_PAYOFF.of(held_out, policy.decide(held_out.rankings, LIVE_PAYOFF).acquired),
-            LIVE_PAYOFF.of(traffic, offered),
-        )
-        by_round.append([float(payoff.mean()) for payoff in paid])
+        on_held_out = LIVE_PAYOFF.of(held_out, policy.decide(held_out.rankings, LIVE_PAYOFF).acquired)
+        on_traffic = LIVE_PAYOFF.of(traffic, offered)
+        by_round.append([float(on_held_out.mean()), float(on_traffic.mean())])
         called = traffic.required & offered
         succeeds = traffic.sufficient(offered)
         unbiased.append(traffic.take(explores & succeeds))
         if way.learns_from == "offered":
             seen = replace(traffic, required=called, n_required=called.sum(axis=1))
             policy.update(seen, offered)
-        elif way.learns_from != "all" or succeeds.sum() >= FEWEST_LESSONS:
-            lessons = {"truth": traffic, "explored": reduce(joined, unbiased)}.get(
-                way.learns_from, traffic.take(succeeds)
-            )
-            policy = Unseen(domain).fit(lessons, LIVE_PAYOFF)
+        elif way.learns_from == "truth":
+            policy = Unseen(domain).fit(traffic, LIVE_PAYOFF)
+        elif way.learns_from == "explored":
+            policy = Unseen(domain).fit(reduce(joined, unbiased), LIVE_PAYOFF)
+        elif succeeds.sum() >= FEWEST_LESSONS:
+            policy = Unseen(domain).fit(traffic.take(succeeds), LIVE_PAYOFF)
     return np.array(by_round)
 
 
@@ -115,8 +115,11 @@ def rows_of(domain: str, scorer: str, way: Way, seeds: int = SEEDS) -> list[Row]
     """One row a round: the mean over simulated deployments, and its standard error."""
     tasks = domains.load(domain, scorer)
     by_seed = np.array([payoffs(domain, tasks, way, seed) for seed in range(seeds)])
-    held, live = by_seed[:, :, 0], by_seed[:, :, 1]
-    error = held.std(axis=0, ddof=1) / np.sqrt(seeds) if seeds > 1 else np.zeros(ROUNDS + 1)
+    held = by_seed[:, :, 0]
+    live = by_seed[:, :, 1]
+    error = np.zeros(ROUNDS + 1)
+    if seeds > 1:
+        error = held.std(axis=0, ddof=1) / np.sqrt(seeds)
     place = {"domain": domain, "scorer": scorer, "way": way.name}
     return [
         {
@@ -159,11 +162,14 @@ def section(rows: Rows) -> list[str]:
     ]
     for domain, scorer in DEPLOYED:
         for way in WAYS:
-            mine = [row for row in rows if (row["domain"], row["way"]) == (domain, way.name)]
+            mine = _of_way(rows, domain, way)
             shown = " | ".join(f"{mine[i]['payoff']:.3f} ± {mine[i]['error']:.3f}" for i in (0, 5, 10))
-            live = np.mean([row["live"] for row in mine])
-            lines.append(f"| {domain}, {scorer} | {way.name} | {shown} | {live:.3f} |")
+            lines.append(f"| {domain}, {scorer} | {way.name} | {shown} | {mean_of(mine, 'live'):.3f} |")
     return [*lines, "", "![Payoff over ten rounds of fitting on a gate's own logs](pictures/deployment.png)\n"]
+
+
+def _of_way(rows: Rows, domain: str, way: Way) -> Rows:
+    return [row for row in rows if (row["domain"], row["way"]) == (domain, way.name)]
 
 
 @styled
@@ -172,11 +178,12 @@ def rounds_picture(rows: Rows) -> Picture:
     picture, panels = canvas(2 * COLUMN, 2.7, 1, len(DEPLOYED))
     for axes, (domain, scorer) in zip(panels, DEPLOYED, strict=True):
         for way in WAYS:
-            mine = [row for row in rows if (row["domain"], row["way"]) == (domain, way.name)]
-            x, y = [row["round"] for row in mine], np.array([row["payoff"] for row in mine])
-            error = 2 * np.array([row["error"] for row in mine])
-            axes.plot(x, y, color=way.color, marker="o", markersize=2.5, linewidth=1.2, label=way.name)
-            axes.fill_between(x, y - error, y + error, color=way.color, alpha=0.12, linewidth=0)
+            mine = _of_way(rows, domain, way)
+            rounds = column(mine, "round")
+            payoff = column(mine, "payoff")
+            reach = 2 * column(mine, "error")
+            axes.plot(rounds, payoff, color=way.color, marker="o", markersize=2.5, linewidth=1.2, label=way.name)
+            axes.fill_between(rounds, payoff - reach, payoff + reach, color=way.color, alpha=0.12, linewidth=0)
         axes.set(title=f"{domain}, {scorer}", xlabel="round of fitting on the logs of the one before")
     panels[0].set_ylabel("mean payoff, held-out tasks")
     handles, labels = panels[0].get_legend_handles_labels()

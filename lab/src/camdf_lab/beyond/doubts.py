@@ -25,9 +25,10 @@ from camdf_lab.beyond.batches import BATCHES, SLOWEST_FIRST, of_batch
 from camdf_lab.beyond.frontier import Sweep, has_groups, sampled_jobs, splits_for
 from camdf_lab.beyond.priors import Unseen
 from camdf_lab.jobs import RankingJob
+from camdf_lab.page import yes_or_no
 from camdf_lab.regimes import Regime
 from camdf_lab.stored import Row, Rows
-from camdf_lab.study import Run, Study, differing
+from camdf_lab.study import Run, Study, column, differing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -44,9 +45,12 @@ ALL = "any number"
 EXACT = "exact at "
 """How the rows of one cost pressure under the exact value are named."""
 
-MOST_OFF, MOST_OFF_EXACT, MOST_CELLS_OFF = 0.05, 0.01, 0.10
-"""How far the mean may be off, pooled over a batch of domains; the same over the cells of the exact value, and the
-share of these cells that may be off."""
+MOST_OFF = 0.05
+"""How far the mean may be off, pooled over a batch of domains."""
+
+MOST_OFF_EXACT = 0.01
+MOST_CELLS_OFF = 0.10
+"""How far the mean over the cells of the exact value may be off, and the share of these cells that may be."""
 
 FEWEST_SETS = 10
 """Fewer tasks say nothing about one ranking and number of tools."""
@@ -103,7 +107,8 @@ def rows_of(job: Doubts, outcomes: Outcomes) -> list[Row]:
         some = cases[:, 0] > 0
         if some.sum() < FEWEST_SETS:
             continue
-        expected, realized = cases[some, 1] / cases[some, 0], cases[some, 2] / cases[some, 0]
+        expected = cases[some, 1] / cases[some, 0]
+        realized = cases[some, 2] / cases[some, 0]
         off = paired_bootstrap(expected - realized, groups=outcomes.groups[some])
         figures = (int(some.sum()), float(expected.mean()), float(realized.mean()), off.low, off.high)
         named = zip((*PLACE, *FIGURES), (job.domain, job.scorer, name, *figures), strict=True)
@@ -137,18 +142,16 @@ def section(rows: Rows) -> list[str]:
     for batch in BATCHES:
         for name in (*TOOLS_KEPT, ALL):
             here = [row for row in of_batch(rows, batch) if row["kept"] == name]
-            weight = np.array([row["tasks"] for row in here])
-            expected, realized = (
-                float(weight @ [row[figure] for row in here] / weight.sum()) for figure in FIGURES[1:3]
-            )
-            off, wrong = expected - realized, [row for row in here if _off(row)]
-            reached = "yes" if abs(off) <= MOST_OFF else "**no**"
+            expected = _mean_over_tasks(here, "expected")
+            realized = _mean_over_tasks(here, "realized")
+            off_by = expected - realized
             lines.append(
-                f"| {batch} | {name} | {len(here)} | {expected:.3f} | {realized:.3f} | {off:+.3f} | {reached} "
-                f"| {len(wrong)} |"
+                f"| {batch} | {name} | {len(here)} | {expected:.3f} | {realized:.3f} | {off_by:+.3f} "
+                f"| {yes_or_no(abs(off_by) <= MOST_OFF)} | {sum(map(_is_off, here))} |"
             )
     of_sizes = [row for row in rows if not _is_exact(row)]
-    worst = sorted((row for row in of_sizes if _off(row)), key=lambda row: -abs(row["expected"] - row["realized"]))[:12]
+    wrong = [row for row in of_sizes if _is_off(row)]
+    worst = sorted(wrong, key=lambda row: -abs(row["expected"] - row["realized"]))[:12]
     lines += [
         "",
         "The rankings and numbers of tools that are furthest off, of those whose interval does not hold zero:\n",
@@ -170,10 +173,11 @@ def section(rows: Rows) -> list[str]:
     ]
     for batch in BATCHES:
         here = [row for row in of_batch(rows, batch) if _is_exact(row)]
-        mean = float(np.mean([row["expected"] - row["realized"] for row in here]))
-        low, high = (float(np.mean([bad(row) for row in here])) for bad in (_too_low, _too_high))
-        reached = "yes" if abs(mean) <= MOST_OFF_EXACT and low + high <= MOST_CELLS_OFF else "**no**"
-        lines.append(f"| {batch} | {len(here)} | {mean:+.3f} | {low:.1%} | {high:.1%} | {reached} |")
+        off_by = float((column(here, "expected") - column(here, "realized")).mean())
+        low = float(np.mean(list(map(_too_low, here))))
+        high = float(np.mean(list(map(_too_high, here))))
+        reached = yes_or_no(abs(off_by) <= MOST_OFF_EXACT and low + high <= MOST_CELLS_OFF)
+        lines.append(f"| {batch} | {len(here)} | {off_by:+.3f} | {low:.1%} | {high:.1%} | {reached} |")
     low_in = Counter(str(row["domain"]) for row in rows if _is_exact(row) and _too_low(row))
     most = " and ".join(f"{domain} ({count})" for domain, count in low_in.most_common(2))
     lines += [
@@ -182,6 +186,12 @@ def section(rows: Rows) -> list[str]:
         "their few tasks are easier than those of the domains that the prior comes from, and estimates lie between.",
     ]
     return [*lines, "", "![Expected and realized sufficiency](pictures/doubts.png)\n"]
+
+
+def _mean_over_tasks(rows: Rows, figure: str) -> float:
+    """The mean of a figure, in which every task counts alike."""
+    tasks = column(rows, "tasks")
+    return float(tasks @ column(rows, figure) / tasks.sum())
 
 
 def _is_exact(row: Row) -> bool:
@@ -196,7 +206,8 @@ def _too_high(row: Row) -> bool:
     return bool(row["low"] > 0)
 
 
-def _off(row: Row) -> bool:
+def _is_off(row: Row) -> bool:
+    """Whether the interval of the difference does not hold zero."""
     return _too_low(row) or _too_high(row)
 
 
@@ -212,10 +223,11 @@ def expected_and_realized(rows: Rows) -> Picture:
     for axes, batch in zip(panels, BATCHES, strict=True):
         axes.plot([0, 1], [0, 1], color=GRAY, linewidth=0.7, linestyle=":")
         for off, color, label in ((False, BLUE, "zero inside the interval"), (True, VERMILLION, "outside")):
-            here = [row for row in of_batch(rows, batch) if row["kept"] in TOOLS_KEPT and _off(row) == off]
-            sizes = [2 + row["tasks"] / 12 for row in here]
-            x, y = [row["expected"] for row in here], [row["realized"] for row in here]
-            axes.scatter(x, y, s=sizes, color=color, alpha=0.55, linewidths=0, label=label)
+            here = [row for row in of_batch(rows, batch) if row["kept"] in TOOLS_KEPT and _is_off(row) == off]
+            sizes = 2 + column(here, "tasks") / 12
+            expected = column(here, "expected")
+            realized = column(here, "realized")
+            axes.scatter(expected, realized, s=sizes, color=color, alpha=0.55, linewidths=0, label=label)
         axes.set(title=batch, xlim=(0, 1), ylim=(0, 1), xlabel="expected to suffice")
     panels[0].set_ylabel("did suffice")
     panels[0].legend(loc="upper left")

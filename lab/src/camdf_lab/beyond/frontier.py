@@ -28,17 +28,20 @@ from camdf_lab.flips import noisy
 from camdf_lab.jobs import RankingJob
 from camdf_lab.regimes import Regime, replay_regimes
 from camdf_lab.stored import Row, Rows
-from camdf_lab.study import Run, differing
+from camdf_lab.study import Run, column, differing, mean_of, of_pair, pairs_of
 
 SIMPLE_RULES = ("fixed-k", "score-threshold", "score-per-cost-threshold", "predict-then-threshold", "constant-set")
 J = TypeVar("J", bound="Sweep | RankingJob")
 PAPER = "cam-df"
-ALONE, PAST, TRUSTING = (f"{DEFAULT}, {way}" for way in ("ranking alone", "past tasks", "trusting"))
+ALONE = f"{DEFAULT}, ranking alone"
+PAST = f"{DEFAULT}, past tasks"
+TRUSTING = f"{DEFAULT}, trusting"
 COMPARED = (*SIMPLE_RULES, PAPER, ALONE, DEFAULT, PAST)
 STARTS = {"": DEFAULT, "alone_": ALONE, "past_": PAST}
 """How the columns of each way in which the default decides begin."""
 
 PLACE = ("domain", "scorer", "splits", "value", "cost_pressure", "dispersion")
+DISPERSIONS = (0.0, 1.0, 1.5)
 LONG_LISTS = ("bfcl-multi-turn", "livemcpbench", "seal-tools")
 
 
@@ -67,13 +70,12 @@ class Sweep:
     @property
     def regimes(self) -> list[Regime]:
         """Every value, cost pressure and dispersion."""
-        low = (0.02,) if has_long_lists(self.domain) else ()
-        grid = product(("exact", "partial"), (*low, 0.05, 0.12, 0.20), (0.0, 1.0, 1.5))
+        grid = product(("exact", "partial"), cost_pressures(self.domain), DISPERSIONS)
         return [Regime(*cell) for cell in grid]
 
     def run(self) -> Outcomes:
         """What every policy paid on every task in every regime."""
-        priced = {d: domains.load(self.domain, self.scorer, dispersion=d, texts=self.texts) for d in (0.0, 1.0, 1.5)}
+        priced = {d: domains.load(self.domain, self.scorer, dispersion=d, texts=self.texts) for d in DISPERSIONS}
         splits = draw_splits(priced[0.0], self.splits, self.seed, grouped=self.grouped)
         served = (DEFAULT, ALONE) if PAST in self.policies else ()
         policies = {name: maker(name, self.domain) for name in self.policies if name not in served}
@@ -81,6 +83,12 @@ class Sweep:
 
     def _with_noise(self, logged: LoggedTasks, split: int) -> LoggedTasks:
         return noisy(logged, self.noise, self.seed, split)
+
+
+def cost_pressures(domain: str) -> tuple[float, ...]:
+    """Under which cost pressures a domain is measured: also the lowest, where lists are long."""
+    usual = (0.05, 0.12, 0.20)
+    return (0.02, *usual) if has_long_lists(domain) else usual
 
 
 def has_long_lists(domain: str) -> bool:
@@ -91,7 +99,8 @@ def has_long_lists(domain: str) -> bool:
 def has_groups(domain: str) -> bool:
     """Whether splits that keep groups together differ: in the later domains, where a tenth of tasks share a group."""
     groups = domains.load(domain).groups
-    return len(set(groups.tolist())) < (1.0 if batch_of(domain) == "shipped" else 0.9) * len(groups)
+    share = 1.0 if batch_of(domain) == "shipped" else 0.9
+    return len(set(groups.tolist())) < share * len(groups)
 
 
 def splits_for(domain: str) -> int:
@@ -121,9 +130,10 @@ def sweeps(policies: Sequence[str] = COMPARED, noise: float = 0.0, *, texts: boo
     grid = []
     for domain in SLOWEST_FIRST:
         splits = splits_for(domain.name)
+        ways_to_split = (False, True) if has_groups(domain.name) else (False,)
         grid += [
             Sweep(domain.name, scorer, grouped, splits, noise=noise, policies=tuple(policies), texts=texts)
-            for grouped in ((False, True) if has_groups(domain.name) else (False,))
+            for grouped in ways_to_split
             for scorer in domain.scorers
         ]
     return grid
@@ -149,7 +159,8 @@ def rows_of(sweep: Sweep, outcomes: Outcomes) -> list[Row]:
 
 def place_of(sweep: Sweep, regime: Regime) -> tuple[str | float, ...]:
     """What tells a cell from the others of the grid: the values of `PLACE`."""
-    return sweep.domain, sweep.scorer, "grouped" if sweep.grouped else "random", *regime
+    splits = "grouped" if sweep.grouped else "random"
+    return sweep.domain, sweep.scorer, splits, *regime
 
 
 def measure(run: Run) -> Rows:
@@ -180,20 +191,20 @@ def sampled_jobs(count: int, seed: int, among: Sequence[J], tasks: int = 100) ->
 
 def headline(table: Rows, start: str = "") -> dict[str, float]:
     """The headline figures of some cells: of the default, or by another of `STARTS` of the default fitted so."""
-    gain, low, high, above, below = (
-        np.array([row[f"{start}{name}"] for row in table]) for name in ("margin", "lo", "hi", "lo_camdf", "hi_camdf")
-    )
-    pairs = [(row["domain"], row["scorer"]) for row in table]
-    by_pair = {pair: gain[[p == pair for p in pairs]].mean() for pair in set(pairs)}
+    margin = column(table, f"{start}margin")
+    low = column(table, f"{start}lo")
+    high = column(table, f"{start}hi")
+    by_pair = {pair: mean_of(of_pair(table, pair), f"{start}margin") for pair in pairs_of(table)}
     best = max(by_pair, key=lambda pair: by_pair[pair])
+    others = [row for row in table if (row["domain"], row["scorer"]) != best]
     return {
         "cells": len(table),
-        "mean margin": gain.mean(),
-        "median margin": float(np.median(gain)),
-        "mean margin without the best pair": gain[[p != best for p in pairs]].mean(),
+        "mean margin": margin.mean(),
+        "median margin": float(np.median(margin)),
+        "mean margin without the best pair": mean_of(others, f"{start}margin"),
         "cells wholly below -0.02": int((high < -0.02).sum()),
         "significantly below": (high < 0).mean(),
         "significantly above": (low > 0).mean(),
-        "above cam-df": (above > 0).mean(),
-        "below cam-df": (below < 0).mean(),
+        "above cam-df": (column(table, f"{start}lo_camdf") > 0).mean(),
+        "below cam-df": (column(table, f"{start}hi_camdf") < 0).mean(),
     }

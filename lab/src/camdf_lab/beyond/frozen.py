@@ -13,9 +13,10 @@ import numpy as np
 
 from camdf.policies.registry import DEFAULT
 from camdf_lab.beyond.batches import BATCHES, of_batch
-from camdf_lab.beyond.cold_start import COLD, CONSTANTS
-from camdf_lab.beyond.labels import MOST_BELOW, by_labels
+from camdf_lab.beyond.cold_start import margins_over_constants, shares_won
+from camdf_lab.beyond.labels import MOST_BELOW, by_labels, share_below
 from camdf_lab.stored import stored
+from camdf_lab.study import column, mean_of
 
 FOLDER = "frozen"
 GRIDS = {"shipped": ("frontier",), "later": ("frontier_second_look", "frontier_second_look_claude")}
@@ -40,11 +41,14 @@ def _grids(results: Path) -> list[str]:
     ]
     for batch, names in GRIDS.items():
         rows = of_batch([row for name in names for row in stored(results / FOLDER, name)], batch)
-        margin, low, high = (np.array([row[name] for row in rows]) for name in ("default_minus_baseline", "lo", "hi"))
-        over, under = (np.array([row[name] for row in rows]) for name in ("lo_camdf", "hi_camdf"))
+        margin = column(rows, "default_minus_baseline")
+        low = column(rows, "lo")
+        high = column(rows, "hi")
+        over = (column(rows, "lo_camdf") > 0).mean()
+        under = (column(rows, "hi_camdf") < 0).mean()
         lines.append(
             f"| {batch} | {len(rows)} | {margin.mean():+.3f} | {np.median(margin):+.3f} | {(high < -0.02).sum()} "
-            f"| {(high < 0).mean():.1%} | {(low > 0).mean():.1%} | {(over > 0).mean():.1%} | {(under < 0).mean():.1%} |"
+            f"| {(high < 0).mean():.1%} | {(low > 0).mean():.1%} | {over:.1%} | {under:.1%} |"
         )
     return [*lines, ""]
 
@@ -57,11 +61,9 @@ def _cold_starts(results: Path) -> list[str]:
     ]
     for batch, name in COLD_STARTS.items():
         rows = of_batch(stored(results / FOLDER, name), batch)
-        margins = np.array([[row[COLD] - row[constant] for constant in CONSTANTS] for row in rows])
-        won = margins > 0
-        lines.append(
-            f"| {batch} | {len(rows)} | {won.mean():.3f} | {won.all(axis=1).mean():.3f} | {margins.min():+.3f} |"
-        )
+        comparisons, cells = shares_won(rows)
+        worst = margins_over_constants(rows).min()
+        lines.append(f"| {batch} | {len(rows)} | {comparisons:.3f} | {cells:.3f} | {worst:+.3f} |")
     return [*lines, ""]
 
 
@@ -75,13 +77,12 @@ def _labels(results: Path) -> list[str]:
     rows = stored(results / FOLDER, "labels")
     for batch in BATCHES:
         for number, here in by_labels(of_batch(rows, batch)).items():
-            today, frozen, low, high = (np.array([row[name] for row in here]) for name in (DEFAULT, FOLDER, "lo", "hi"))
-            below = (high < -0.02).mean()
-            shown = f"{below:.1%}" if below <= MOST_BELOW else f"**{below:.1%}**"
+            below = (column(here, "hi") < -0.02).mean()
+            above = (column(here, "lo") > 0).mean()
             lines.append(
-                f"| {batch} | {number} | {len(here)} | {today.mean():.3f} | {frozen.mean():.3f} | {shown} "
-                f"| {(low > 0).mean():.1%} |"
+                f"| {batch} | {number} | {len(here)} | {mean_of(here, DEFAULT):.3f} | {mean_of(here, FOLDER):.3f} "
+                f"| {share_below(below)} | {above:.1%} |"
             )
-    below = Counter((row["domain"], row["scorer"], f"{row['labels']:g}") for row in rows if row["hi"] < -0.02)
-    most = [f"{domain} under {scorer} at {number} ({n})" for (domain, scorer, number), n in below.most_common(3)]
-    return [*lines, "", f"Of the {below.total()} cells below, most are in {', '.join(most)}.", ""]
+    lost = Counter((row["domain"], row["scorer"], f"{row['labels']:g}") for row in rows if row["hi"] < -0.02)
+    most = [f"{domain} under {scorer} at {number} ({n})" for (domain, scorer, number), n in lost.most_common(3)]
+    return [*lines, "", f"Of the {lost.total()} cells below, most are in {', '.join(most)}.", ""]

@@ -19,12 +19,12 @@ from camdf.policies.registry import DEFAULT, POLICIES
 from camdf_lab import domains
 from camdf_lab.beyond.batches import BATCHES, SLOWEST_FIRST, of_batch
 from camdf_lab.beyond.cold_start import COLD
-from camdf_lab.beyond.frontier import Sweep, sampled_jobs, splits_for
+from camdf_lab.beyond.frontier import DISPERSIONS, Sweep, sampled_jobs, splits_for
 from camdf_lab.beyond.priors import Cold, Unseen
 from camdf_lab.jobs import RankingJob
 from camdf_lab.regimes import Regime, replay_regimes
 from camdf_lab.stored import Row, Rows
-from camdf_lab.study import Run, Study, differing, of_pair, pairs_of
+from camdf_lab.study import Run, Study, column, differing, margins, mean_of, of_pair, pairs_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -56,7 +56,7 @@ class Labels(RankingJob):
 
     def run(self) -> Outcomes:
         """What the three paid at every step, in every regime; the cold start has no steps."""
-        priced = {d: domains.load(self.domain, self.scorer, dispersion=d) for d in (0.0, 1.0, 1.5)}
+        priced = {d: domains.load(self.domain, self.scorer, dispersion=d) for d in DISPERSIONS}
         learning = {DEFAULT: lambda: Unseen(self.domain), THRESHOLD: POLICIES[THRESHOLD]}
         steps = self.steps()
         cold = replay_regimes(
@@ -111,8 +111,18 @@ def recheck(rows: Rows, seed: int, run: Run) -> list[str]:
 
 def by_labels(rows: Rows) -> dict[int, Rows]:
     """The cells at every number of labels."""
-    cells = {number: [row for row in rows if row["labels"] == number] for number in LABEL_COUNTS}
-    return {number: here for number, here in cells.items() if here}
+    cells: dict[int, Rows] = {}
+    for number in LABEL_COUNTS:
+        here = [row for row in rows if row["labels"] == number]
+        if here:
+            cells[number] = here
+    return cells
+
+
+def share_below(share: float) -> str:
+    """The share of cells that are wholly below, bold where there are more than the target allows."""
+    shown = f"{share:.1%}"
+    return shown if share <= MOST_BELOW else f"**{shown}**"
 
 
 def section(rows: Rows) -> list[str]:
@@ -130,13 +140,15 @@ def section(rows: Rows) -> list[str]:
     ]
     for batch in BATCHES:
         for number, here in by_labels(of_batch(rows, batch)).items():
-            mean = {name: float(np.mean([row[name] for row in here])) for name in (DEFAULT, COLD, THRESHOLD)}
-            target = f"at least {TARGET_MEANS[number]:.3f}" if batch == "shipped" and number in TARGET_MEANS else ""
-            below = [float(np.mean([row[f"hi_{end}"] < -0.02 for row in here])) for end in ("cold", "threshold")]
-            shown = " | ".join(f"{share:.1%}" if share <= MOST_BELOW else f"**{share:.1%}**" for share in below)
+            target = ""
+            if batch == "shipped" and number in TARGET_MEANS:
+                target = f"at least {TARGET_MEANS[number]:.3f}"
+            below_cold = (column(here, "hi_cold") < -0.02).mean()
+            below_threshold = (column(here, "hi_threshold") < -0.02).mean()
             lines.append(
-                f"| {batch} | {number} | {len(here)} | {mean[DEFAULT]:.3f} | {target} | {mean[COLD]:.3f} "
-                f"| {mean[THRESHOLD]:.3f} | {shown} |"
+                f"| {batch} | {number} | {len(here)} | {mean_of(here, DEFAULT):.3f} | {target} "
+                f"| {mean_of(here, COLD):.3f} | {mean_of(here, THRESHOLD):.3f} | {share_below(below_cold)} "
+                f"| {share_below(below_threshold)} |"
             )
     lines += [
         "",
@@ -148,8 +160,8 @@ def section(rows: Rows) -> list[str]:
     ]
     for pair in pairs_of(rows):
         cells = by_labels(of_pair(rows, pair))
-        means = {number: np.mean([row[DEFAULT] - row[THRESHOLD] for row in here]) for number, here in cells.items()}
-        shown = " | ".join(f"{means[number]:+.3f}" if number in means else "" for number in LABEL_COUNTS)
+        means = {number: f"{margins(here, DEFAULT, THRESHOLD).mean():+.3f}" for number, here in cells.items()}
+        shown = " | ".join(means.get(number, "") for number in LABEL_COUNTS)
         lines.append(f"| {pair[0]}, {pair[1]} | {shown} |")
     return [*lines, ""]
 
@@ -165,11 +177,10 @@ def margins_by_labels(rows: Rows) -> Picture:
     picture, panels = canvas(2 * COLUMN, 2.7, 1, len(BATCHES))
     for axes, batch in zip(panels, BATCHES, strict=True):
         cells = by_labels(of_batch(rows, batch))
-        for other, color in ((COLD, GREEN), (THRESHOLD, VERMILLION)):
-            margins = [[row[DEFAULT] - row[other] for row in here] for here in cells.values()]
-            low, middle, high = np.array([np.quantile(those, (0.05, 0.5, 0.95)) for those in margins]).T
-            label = "over the cold start" if other == COLD else "over the tuned threshold"
-            axes.plot(list(cells), middle, color=color, marker="o", markersize=3, label=label)
+        for other, color, name in ((COLD, GREEN, "the cold start"), (THRESHOLD, VERMILLION, "the tuned threshold")):
+            bands = [np.quantile(margins(here, DEFAULT, other), (0.05, 0.5, 0.95)) for here in cells.values()]
+            low, middle, high = np.array(bands).T
+            axes.plot(list(cells), middle, color=color, marker="o", markersize=3, label=f"over {name}")
             axes.fill_between(list(cells), low, high, color=color, alpha=0.12, linewidth=0)
         axes.axhline(0, color=GRAY, linewidth=0.8)
         axes.set_xscale("log")

@@ -11,8 +11,9 @@ from camdf.evaluation.replay import Outcomes
 from camdf.policies.registry import DEFAULT
 from camdf_lab.beyond.batches import BATCHES, batch_of, of_batch
 from camdf_lab.beyond.frontier import PAPER, PLACE, TRUSTING, Sweep, place_of, sampled_jobs, sweeps
+from camdf_lab.page import yes_or_no
 from camdf_lab.stored import Row, Rows
-from camdf_lab.study import Run, Study, differing, of_pair, pairs_of
+from camdf_lab.study import Run, Study, column, differing, mean_of, of_pair, pairs_of, place_of_row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -33,7 +34,8 @@ MARGINS = {
 }
 """A margin's column, how its interval's columns end after lo and hi, and the two policies."""
 
-OVER_THRESHOLD = {"default": "", "trusting": "_trusting", "camdf": "_paper"}
+OVER_THRESHOLD = {"default": "the default", "trusting": "trusting", "camdf": "CAM-DF"}
+"""How the columns of a policy's margin over the threshold begin, and what the page calls the policy."""
 
 
 def rows_of(sweep: Sweep, outcomes: Outcomes) -> list[Row]:
@@ -74,20 +76,30 @@ def by_noise(rows: Rows) -> dict[float, dict[str, float]]:
     """By noise: the mean margins over the threshold, and the shares of cells clearly below and above it."""
     figures: dict[float, dict[str, float]] = {}
     for noise in sorted({row["noise"] for row in rows}):
-        here = [row for row in rows if row["noise"] == noise]
-        figures[noise] = {"cells": float(len(here))}
-        for name, end in OVER_THRESHOLD.items():
-            figures[noise] |= {
-                name: float(np.mean([row[f"{name}_minus_score_per_cost"] for row in here])),
-                f"{name} below": float(np.mean([row[f"hi{end}"] < 0 for row in here])),
-                f"{name} above": float(np.mean([row[f"lo{end}"] > 0 for row in here])),
-            }
-        figures[noise] |= {
-            "mended": float(np.mean([row["default_minus_trusting"] for row in here])),
-            "mended below": float(np.mean([row["hi_mended"] < 0 for row in here])),
-            "mended above": float(np.mean([row["lo_mended"] > 0 for row in here])),
-        }
+        here = _at_noise(rows, noise)
+        figures[noise] = {"cells": float(len(here)), **_margin_figures(here, "mended", "default_minus_trusting")}
+        for name in OVER_THRESHOLD:
+            figures[noise] |= _margin_figures(here, name, over_threshold(name))
     return figures
+
+
+def over_threshold(name: str) -> str:
+    """The column of a policy's margin over the threshold."""
+    return f"{name}_minus_score_per_cost"
+
+
+def _at_noise(rows: Rows, noise: float) -> Rows:
+    return [row for row in rows if row["noise"] == noise]
+
+
+def _margin_figures(rows: Rows, name: str, margin: str) -> dict[str, float]:
+    """The mean of one of `MARGINS`, and the shares of cells clearly below and above zero."""
+    end, _, _ = MARGINS[margin]
+    return {
+        name: mean_of(rows, margin),
+        f"{name} below": float((column(rows, f"hi{end}") < 0).mean()),
+        f"{name} above": float((column(rows, f"lo{end}") > 0).mean()),
+    }
 
 
 def section(rows: Rows) -> list[str]:
@@ -104,22 +116,19 @@ def section(rows: Rows) -> list[str]:
     ]
     for batch in BATCHES:
         for noise, figures in by_noise(of_batch(rows, batch)).items():
-            for name, policy in (("default", "the default"), ("trusting", "trusting"), ("camdf", "CAM-DF")):
-                reached = "yes" if figures[f"{name} below"] <= MOST_BELOW else "**no**"
+            for name, policy in OVER_THRESHOLD.items():
+                reached = yes_or_no(figures[f"{name} below"] <= MOST_BELOW)
                 lines.append(
                     f"| {batch} | {noise:g} | {policy} | {figures[name]:+.3f} | {figures[f'{name} below']:.1%} "
                     f"| {figures[f'{name} above']:.1%} | {reached} |"
                 )
     retail = _paper_cell(rows)
-    cell = ", ".join(
-        f"{policy} {retail[f'{name}_minus_score_per_cost']:+.3f}"
-        for name, policy in (("camdf", "CAM-DF"), ("trusting", "trusting"), ("default", "the default"))
-    )
+    margins = [f"{policy} {retail[over_threshold(name)]:+.3f}" for name, policy in reversed(OVER_THRESHOLD.items())]
     lines += [
         "",
         "'Below' and 'above' are the shares of cells whose whole 95% interval is. In the paper's own cell (retail,",
         "claude, exact, 0.12, equal costs, noise 0.1), its CAM-DF falls 0.06 below the threshold. Here, against the",
-        f"threshold: {cell}.\n",
+        f"threshold: {', '.join(margins)}.\n",
         "A policy that trusts its labels learns how often one says 'required', and flips lift that for every tool, so",
         "that no set seems to suffice. The default asks under which share of flips held-out labels are likeliest, and",
         "believes in flips only where that is clear: a hard task makes a prediction less sure, a flipped label",
@@ -131,16 +140,13 @@ def section(rows: Rows) -> list[str]:
     for batch in BATCHES:
         here = of_batch(rows, batch)
         for noise, figures in by_noise(here).items():
-            at = [row for row in here if row["noise"] == noise]
-            lost = {
-                pair: float(np.mean([row["default_minus_trusting"] for row in of_pair(at, pair)]))
-                for pair in pairs_of(at)
-            }
-            most = min(lost, key=lambda pair: lost[pair])
+            cells = _at_noise(here, noise)
+            gained = {pair: mean_of(of_pair(cells, pair), "default_minus_trusting") for pair in pairs_of(cells)}
+            domain, scorer = min(gained, key=lambda pair: gained[pair])
             shares = f"{figures['mended above']:.1%} | {figures['mended below']:.1%}"
             lines.append(
                 f"| {batch} | {noise:g} | {figures['mended']:+.4f} | {shares} "
-                f"| {lost[most]:+.3f} ({most[0]}, {most[1]}) |"
+                f"| {gained[domain, scorer]:+.3f} ({domain}, {scorer}) |"
             )
     return [
         *lines,
@@ -154,12 +160,14 @@ def section(rows: Rows) -> list[str]:
 
 def _paper_cell(rows: Rows) -> Row:
     place = ("retail", "claude", "random", "exact", 0.12, 0.0, 0.1)
-    return next(row for row in rows if tuple(row[name] for name in (*PLACE, "noise")) == place)
+    return next(row for row in rows if place_of_row(row, (*PLACE, "noise")) == place)
 
 
 def _losses(rows: Rows) -> list[str]:
     """How many cells of each domain and ranking are clearly below, by noise."""
-    margin = "default_minus_score_per_cost"
+    margin = over_threshold("default")
+    splits_of_pair = ("domain", "scorer", "splits")
+    clean = _at_noise(rows, 0.0)
     lost = [row for row in rows if row["hi"] < 0]
     judged = sum(row["scorer"].startswith("claude") for row in lost)
     lines = [
@@ -169,15 +177,15 @@ def _losses(rows: Rows) -> list[str]:
         "| domain, ranking | splits | " + " | ".join(f"noise {noise:g}" for noise in NOISE) + " | lowest |",
         "| --- | --- |" + " --- |" * (len(NOISE) + 1),
     ]
-    for place in dict.fromkeys((row["domain"], row["scorer"], row["splits"]) for row in lost):
-        here = [row for row in lost if (row["domain"], row["scorer"], row["splits"]) == place]
-        clean = [row for row in rows if not row["noise"]]
-        total = sum((row["domain"], row["scorer"], row["splits"]) == place for row in clean)
-        counts = [sum(row["noise"] == noise for row in here) for noise in NOISE]
+    for place in dict.fromkeys(place_of_row(row, splits_of_pair) for row in lost):
+        domain, scorer, splits = place
+        here = [row for row in lost if place_of_row(row, splits_of_pair) == place]
+        total = sum(place_of_row(row, splits_of_pair) == place for row in clean)
+        counts = [len(_at_noise(here, noise)) for noise in NOISE]
         lowest = min(here, key=lambda row: row[margin])
         shown = " | ".join(f"{count} of {total}" if count else "" for count in counts)
         interval = f"{lowest[margin]:+.3f} [{lowest['lo']:+.3f}, {lowest['hi']:+.3f}]"
-        lines.append(f"| {place[0]}, {place[1]} | {place[2]} | {shown} | {interval} |")
+        lines.append(f"| {domain}, {scorer} | {splits} | {shown} | {interval} |")
     return [*lines, ""]
 
 
@@ -198,10 +206,11 @@ def margin_by_noise(rows: Rows) -> Picture:
     rows = of_batch(rows, "shipped")
     figures = by_noise(rows)
     for axes, (name, (color, title, marker)) in zip(panels[:3], styles.items(), strict=True):
-        margin = f"{name}_minus_score_per_cost"
+        margin = over_threshold(name)
         for domain in dict.fromkeys(row["domain"] for row in rows):
-            axes.plot(NOISE, _means(rows, margin, domain), color=color, linewidth=0.7, alpha=0.5)
-        axes.plot(NOISE, _means(rows, margin), color=color, linewidth=2.2, marker=marker, markersize=4)
+            of_domain = [row for row in rows if row["domain"] == domain]
+            axes.plot(NOISE, _means_by_noise(of_domain, margin), color=color, linewidth=0.7, alpha=0.5)
+        axes.plot(NOISE, _means_by_noise(rows, margin), color=color, linewidth=2.2, marker=marker, markersize=4)
         axes.axhline(0, color=GRAY, linewidth=0.8)
         axes.set(title=title)
         shares = [100 * figures[noise][f"{name} below"] for noise in NOISE]
@@ -219,9 +228,8 @@ def margin_by_noise(rows: Rows) -> Picture:
     return picture
 
 
-def _means(rows: Rows, margin: str, domain: str | None = None) -> list[float]:
-    here = [row for row in rows if domain is None or row["domain"] == domain]
-    return [float(np.mean([row[margin] for row in here if row["noise"] == noise])) for noise in NOISE]
+def _means_by_noise(rows: Rows, margin: str) -> list[float]:
+    return [mean_of(_at_noise(rows, noise), margin) for noise in NOISE]
 
 
 STUDY = Study("noise", measure, recheck, section, pictures)

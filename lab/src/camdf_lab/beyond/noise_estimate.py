@@ -14,14 +14,15 @@ from camdf_lab.beyond.batches import BATCHES, all_pairs, of_batch
 from camdf_lab.beyond.priors import Unseen
 from camdf_lab.flips import flipped
 from camdf_lab.stored import Row, Rows
-from camdf_lab.study import Run, Study, differing, of_pair, pairs_of
+from camdf_lab.study import Run, Study, column, differing, mean_of, of_pair, pairs_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 FLIPPED_SHARES = (0.0, 0.02, 0.05, 0.1, 0.2)
 NOISE_DRAWS = 5
-LARGE_TASKS, LARGE_DRAWS = 400, 2
+LARGE_TASKS = 400
+LARGE_DRAWS = 2
 """Domains of more tasks get fewer draws: each has thousands of labels, and takes seconds to fit."""
 
 RECHECKED_TASKS = 100
@@ -31,7 +32,7 @@ def rows_of(domain: str, scorer: str, injected: float) -> list[Row]:
     """One row a draw of flips; without flips there is one draw."""
     logged = domains.load(domain, scorer)
     rows: list[Row] = []
-    for draw in range((LARGE_DRAWS if len(logged) > LARGE_TASKS else NOISE_DRAWS) if injected else 1):
+    for draw in range(_draws(len(logged), injected)):
         taught = flipped(logged, injected, np.random.default_rng([draw, 3]))
         policy = Unseen(domain)
         estimate = noise_of(taught, policy.learn(taught))
@@ -45,6 +46,13 @@ def rows_of(domain: str, scorer: str, injected: float) -> list[Row]:
         }
         rows.append({**place, **figures, "believed": policy.label_noise_})
     return rows
+
+
+def _draws(tasks: int, injected: float) -> int:
+    """How many draws of flips."""
+    if not injected:
+        return 1
+    return LARGE_DRAWS if tasks > LARGE_TASKS else NOISE_DRAWS
 
 
 def measure(run: Run) -> Rows:
@@ -65,15 +73,16 @@ def by_injected_share(rows: Rows) -> dict[float, dict[str, float]]:
     """By injected share: the mean bound, how often its upper end holds, and what the default believes."""
     figures = {}
     for injected in FLIPPED_SHARES:
-        here = [row for row in rows if row["injected"] == injected]
-        rate, bound, believed = (np.array([row[name] for row in here]) for name in ("rate", "at_most", "believed"))
+        here = _with_injected(rows, injected)
+        bound = column(here, "at_most")
+        believed = _believed(rows, injected)
         figures[injected] = {
-            "mean": float(rate.mean()),
+            "mean": mean_of(here, "rate"),
             "bound": float(bound.mean()),
             "holds": float((bound >= injected).mean()),
             "believed": float(believed.mean()),
             "believed error": float(np.abs(believed - injected).mean()),
-            "estimates": len(rate),
+            "estimates": len(here),
         }
     return figures
 
@@ -131,15 +140,19 @@ def estimated_by_injected(rows: Rows) -> Picture:
         ("at_most", 0.006, VERMILLION, "^", "the bound's upper end"),
         ("believed", -0.006, BLUE, "o", "what the default believes"),
     ):
-        at = [row["injected"] + shift for row in rows] + places
-        axes.plot(at, [row[name] for row in rows], marker, color=color, markersize=2.5, alpha=0.5, mew=0, label=label)
+        at = column(rows, "injected") + shift + places
+        axes.plot(at, column(rows, name), marker, color=color, markersize=2.5, alpha=0.5, mew=0, label=label)
     axes.set(xticks=FLIPPED_SHARES, xlabel="share of labels flipped", ylabel="estimated share", ylim=(-0.005, None))
     axes.legend(loc="upper left")
     return picture
 
 
 def _believed(rows: Rows, injected: float) -> Floats:
-    return np.array([row["believed"] for row in rows if row["injected"] == injected])
+    return column(_with_injected(rows, injected), "believed")
+
+
+def _with_injected(rows: Rows, injected: float) -> Rows:
+    return [row for row in rows if row["injected"] == injected]
 
 
 STUDY = Study("noise_estimate", measure, recheck, section, pictures)

@@ -18,18 +18,19 @@ from camdf.evaluation.replay import MEASURES, Outcomes, Tally
 from camdf.evaluation.splits import Split, draw_splits
 from camdf_lab import domains
 from camdf_lab.beyond.batches import BATCHES, CATALOGUES, DOMAINS, SLOWEST_FIRST, batch_of, size_of_catalogue
-from camdf_lab.beyond.frontier import Sweep, sampled_jobs
+from camdf_lab.beyond.frontier import DISPERSIONS, Sweep, sampled_jobs
 from camdf_lab.beyond.priors import Unseen
 from camdf_lab.jobs import RankingJob
 from camdf_lab.regimes import Regime
 from camdf_lab.stored import Row, Rows
-from camdf_lab.study import Run, Study, differing
+from camdf_lab.study import Run, Study, column, differing, margins, mean_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 SCORER = "minilm"
-TEXTS, PAST = "with texts", "with past tasks"
+TEXTS = "with texts"
+PAST = "with past tasks"
 SPLITS = 4
 """A round: every task is tested once."""
 
@@ -62,22 +63,21 @@ class PastJob(RankingJob):
 
     def run(self) -> Outcomes:
         """What both paid in every regime, how well both rank, and whether past tasks were chosen."""
-        priced = {d: domains.load(self.domain, self.scorer, dispersion=d, texts=True) for d in (0.0, 1.0, 1.5)}
+        priced = {d: domains.load(self.domain, self.scorer, dispersion=d, texts=True) for d in DISPERSIONS}
         logged = priced[0.0]
-        tally, areas = Tally(logged), {name: np.full((len(logged), len(MEASURES)), np.nan) for name in (TEXTS, PAST)}
+        tally = Tally(logged)
+        areas = {name: np.full((len(logged), len(MEASURES)), np.nan) for name in (TEXTS, PAST)}
         chosen = np.full((len(logged), len(MEASURES)), np.nan)
         for split in self.drawn(logged):
             tally.appearances[split.test] += 1
             past = Unseen(self.domain, remember=True).fit(logged.take(split.train), Payoff(0.12))
             chosen[split.test] = past.past_ is not None
             for name, policy in ((TEXTS, past.recalling(None)), (PAST, past)):
-                test = logged.take(split.test)
-                areas[name][split.test] = area_by_task(test, policy.probabilities(test.rankings)[0])[:, None]
+                unpriced = logged.take(split.test)
+                areas[name][split.test] = area_by_task(unpriced, policy.probabilities(unpriced.rankings)[0])[:, None]
                 for regime in self.regimes:
-                    payoff, test = (
-                        Payoff(regime.cost_pressure, regime.value),
-                        priced[regime.dispersion].take(split.test),
-                    )
+                    payoff = Payoff(regime.cost_pressure, regime.value)
+                    test = priced[regime.dispersion].take(split.test)
                     tally.add(regime.name(name), split.test, test, payoff, policy.decide(test.rankings, payoff))
         outcomes = tally.outcomes()
         more = {f"auc: {name}": area for name, area in areas.items()}
@@ -88,7 +88,8 @@ def area_by_task(logged: LoggedTasks, probability: Floats) -> Floats:
     """(n,): how often a required candidate has the higher probability than one that is not; NaN without both."""
     areas = np.full(len(logged), np.nan)
     for row, length in enumerate(logged.rankings.lengths.tolist()):
-        needed, chance = logged.required[row, :length], probability[row, :length]
+        needed = logged.required[row, :length]
+        chance = probability[row, :length]
         pairs = chance[needed][:, None] - chance[~needed]
         if pairs.size:
             areas[row] = ((pairs > 0) + 0.5 * (pairs == 0)).mean()
@@ -158,7 +159,7 @@ def section(rows: Rows) -> list[str]:
                     and size_of_catalogue(row["domain"]) == size
                 ]
                 if here:
-                    lines.append(f"| {batch} | {size} | {labels or 'all'} | {len(here)} | {_figures(here)} |")
+                    lines.append(f"| {batch} | {size} | {labels or 'all'} | {len(here)} | {_cells_of_rows(here)} |")
     lines += [
         "",
         "By domain, over all regimes:\n",
@@ -170,16 +171,18 @@ def section(rows: Rows) -> list[str]:
         for labels in LABELS:
             here = [row for row in rows if row["labels"] == labels and row["domain"] == domain.name]
             size = size_of_catalogue(domain.name)
-            lines.append(f"| {domain.name} | {size} | {labels or 'all'} | {len(here)} | {_figures(here)} |")
+            lines.append(f"| {domain.name} | {size} | {labels or 'all'} | {len(here)} | {_cells_of_rows(here)} |")
     return [*lines, ""]
 
 
-def _figures(rows: Rows) -> str:
-    texts, past, low, high, auc_texts, auc_past, chosen = (np.array([row[name] for row in rows]) for name in FIGURES)
+def _cells_of_rows(rows: Rows) -> str:
+    margin = margins(rows, PAST, TEXTS).mean()
+    low = column(rows, "lo")
+    high = column(rows, "hi")
     return (
-        f"{texts.mean():.3f} | {past.mean():.3f} | {(past - texts).mean():+.3f} | {(low > 0).mean():.1%} "
-        f"| {(high < 0).mean():.1%} | {(high < -0.02).sum()} | {auc_texts.mean():.3f} | {auc_past.mean():.3f} "
-        f"| {chosen.mean():.0%}"
+        f"{mean_of(rows, TEXTS):.3f} | {mean_of(rows, PAST):.3f} | {margin:+.3f} | {(low > 0).mean():.1%} "
+        f"| {(high < 0).mean():.1%} | {(high < -0.02).sum()} | {mean_of(rows, 'auc_texts'):.3f} "
+        f"| {mean_of(rows, 'auc_past'):.3f} | {mean_of(rows, 'chosen'):.0%}"
     )
 
 

@@ -21,7 +21,8 @@ class Unseen(ExpectedPayoffBySet):
 
     def __init__(self, domain: str, *, trust_labels: bool = False, texts: bool = True, remember: bool = False) -> None:
         super().__init__(trust_labels=trust_labels, remember=remember)
-        self.domain, self.texts = domain, texts
+        self.domain = domain
+        self.texts = texts
 
     def priors(self, reading: Rankings | None = None) -> tuple[Prior, ...]:
         return priors_without(self.domain)

@@ -92,16 +92,19 @@ def promises(logged: LoggedTasks, policy: ExpectedPayoffBySet, seed: int = 0) ->
     policy.fit(logged.take(taught[group]), Payoff(0.1))
     held = logged.take(~taught[group])
     weights = unit_weights(held)
-    rankings, leaving = held.rankings, leaving_pressures(policy, held.rankings)
+    rankings = held.rankings
+    leaving = leaving_pressures(policy, rankings)
+    leaving_by_k = np.where(rankings.listed, rankings.width - np.arange(rankings.width), 0.0)
+    leaving_by_score = np.where(rankings.listed, 1.0 + rankings.scores, 0.0)
     draws = list(_draws(held, seed))
     return Promises(
-        len(held),
-        numbered(held.groups)[1],
-        nested_frontier(held, leaving, weights),
-        nested_frontier(held, np.where(rankings.listed, rankings.width - np.arange(rankings.width), 0.0), weights),
-        nested_frontier(held, np.where(rankings.listed, 1.0 + rankings.scores, 0.0), weights),
-        tuple(_coverage(held, leaving, weights, draws, level) for level in LEVELS),
-        tuple(_spending(held, leaving, weights, draws, budget) for budget in BUDGETS),
+        held_out=len(held),
+        groups=numbered(held.groups)[1],
+        frontier=nested_frontier(held, leaving, weights),
+        by_k=nested_frontier(held, leaving_by_k, weights),
+        by_score=nested_frontier(held, leaving_by_score, weights),
+        coverage=tuple(_coverage(held, leaving, weights, draws, level) for level in LEVELS),
+        spending=tuple(_spending(held, leaving, weights, draws, budget) for budget in BUDGETS),
     )
 
 
@@ -134,7 +137,8 @@ def _coverage(
     held: LoggedTasks, leaving: Floats, weights: Floats, draws: Sequence[tuple[Ints, Ints]], level: float
 ) -> Coverage:
     below = sufficient_below(held, leaving)
-    highest, measured = [], []
+    highest = []
+    measured = []
     for calibrating, testing in draws:
         highest.append(highest_level(below[calibrating], weights[calibrating]))
         limit = highest_pressure(below[calibrating], weights[calibrating], level)
@@ -143,32 +147,42 @@ def _coverage(
     units = round(float(weights[draws[0][0]].sum()))
     if not measured:
         nan = float("nan")
-        return Coverage(level, units, 1.0, float(np.mean(highest)), nan, nan, (nan, nan), nan, 1.0)
+        return Coverage(
+            level,
+            units,
+            refused=1.0,
+            highest=float(np.mean(highest)),
+            sufficiency=nan,
+            error=nan,
+            spread=(nan, nan),
+            cost=nan,
+            kept=1.0,
+        )
     cost, sufficiency = np.array(measured).T
     promised = len(measured) / len(draws)
     low, high = np.quantile(sufficiency, (0.05, 0.95))
     return Coverage(
         level,
         units,
-        1.0 - promised,
-        float(np.mean(highest)),
-        float(sufficiency.mean()),
-        float(sufficiency.std() / np.sqrt(len(measured))),
-        (float(low), float(high)),
-        float(cost.mean()),
-        float(1.0 - promised * (1.0 - sufficiency).mean()),
+        refused=1.0 - promised,
+        highest=float(np.mean(highest)),
+        sufficiency=float(sufficiency.mean()),
+        error=float(sufficiency.std() / np.sqrt(len(measured))),
+        spread=(float(low), float(high)),
+        cost=float(cost.mean()),
+        kept=float(1.0 - promised * (1.0 - sufficiency).mean()),
     )
 
 
 def _spending(
     held: LoggedTasks, leaving: Floats, weights: Floats, draws: Sequence[tuple[Ints, Ints]], budget: float
 ) -> Spending:
-    below, costs = sufficient_below(held, leaving), held.rankings.costs
-    pressures = [lowest_pressure(leaving[rows], costs[rows], budget) for rows, _ in draws]
-    measured = [
-        _measured(held, leaving, below, weights, testing, pressure)
-        for (_, testing), pressure in zip(draws, pressures, strict=True)
-    ]
+    below = sufficient_below(held, leaving)
+    costs = held.rankings.costs
+    measured = []
+    for calibrating, testing in draws:
+        pressure = lowest_pressure(leaving[calibrating], costs[calibrating], budget)
+        measured.append(_measured(held, leaving, below, weights, testing, pressure))
     cost, sufficiency = np.array(measured).mean(axis=0)
     return Spending(budget, float(cost), float(sufficiency))
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from camdf_lab import domains
 from camdf_lab.beyond.batches import BATCHES, all_pairs, of_batch
 from camdf_lab.beyond.priors import Unseen
 from camdf_lab.beyond.promises import CALIBRATION_SHARE, LEVELS, RECALIBRATIONS, Promises, promises
 from camdf_lab.beyond.promises_picture import frontier_picture
 from camdf_lab.stored import Row, Rows
-from camdf_lab.study import Run, Study, differing
+from camdf_lab.study import Run, Study, column, differing, mean_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -27,9 +25,11 @@ FIGURES = ("level", "units", "refused", "highest", "sufficiency", "error", "kept
 
 def rows_of(domain: str, scorer: str) -> list[Row]:
     """One row a promised level."""
-    coverage = _promises(domain, scorer).coverage
-    place = {"domain": domain, "scorer": scorer}
-    return [{**place, **{name: getattr(promise, name) for name in FIGURES}} for promise in coverage]
+    rows: list[Row] = []
+    for promise in _promises(domain, scorer).coverage:
+        figures = {name: getattr(promise, name) for name in FIGURES}
+        rows.append({"domain": domain, "scorer": scorer, **figures})
+    return rows
 
 
 def measure(run: Run) -> Rows:
@@ -59,20 +59,20 @@ def section(rows: Rows) -> list[str]:
         if not here:
             continue
         worst = min(here, key=lambda row: row["kept"])
+        promised = (1 - column(here, "refused")).mean()
         lines.append(
-            f"| {batch} | {level:.2f} | {len(here)} | {np.mean([1 - row['refused'] for row in here]):.0%} of draws "
-            f"| {np.mean([row['kept'] for row in here]):.3f} "
-            f"| {worst['kept']:.3f} ({worst['domain']}, {worst['scorer']}) "
-            f"| {_mean([row['cost'] for row in here if row['refused'] < 1])} |"
+            f"| {batch} | {level:.2f} | {len(here)} | {promised:.0%} of draws | {mean_of(here, 'kept'):.3f} "
+            f"| {worst['kept']:.3f} ({worst['domain']}, {worst['scorer']}) | {_mean_cost(here)} |"
         )
     broken = [row for row in rows if row["kept"] < row["level"] - TOLERANCE]
+    names_of_broken = [f"Below that: {'; '.join(map(_kept_where, broken))}."] if broken else []
     lines += [
         "",
         "'Promised in' is the share of draws that did not refuse the level: lists that miss required tools, or too few",
         "groups, cannot promise it, and the error names the highest level that can be. 'Kept' is what the guarantee",
         "bounds from below by the level: 1 minus the mean loss, a refused draw counting as no loss. It is kept",
         f"within {TOLERANCE:g} in {len(rows) - len(broken)} of {len(rows)} rankings and levels.",
-        *([f"Below that: {'; '.join(map(_told, broken))}."] if broken else []),
+        *names_of_broken,
         "Where most draws are refused, the others were lucky, and tasks after them do worse than the level. The",
         "rankings of most tasks, and one of few:\n",
         "| domain, ranking | level | calibrating groups | refused | highest level | sufficiency | kept | cost |",
@@ -81,29 +81,30 @@ def section(rows: Rows) -> list[str]:
     for row in rows:
         if row["units"] < SHOWN_UNITS and (row["domain"], row["scorer"]) != RECHECKED:
             continue
-        none = row["refused"] == 1
-        given = "" if none else f"{row['sufficiency']:.3f} ± {row['error']:.3f}"
-        tail = " | " if none else f"{row['kept']:.3f} | {row['cost']:.2f}"
+        given = " |  | "
+        if row["refused"] < 1:
+            given = f"{row['sufficiency']:.3f} ± {row['error']:.3f} | {row['kept']:.3f} | {row['cost']:.2f}"
         lines.append(
             f"| {row['domain']}, {row['scorer']} | {row['level']:.2f} | {row['units']:.0f} | {row['refused']:.0%} "
-            f"| {row['highest']:.3f} | {given} | {tail} |"
+            f"| {row['highest']:.3f} | {given} |"
         )
     return [*lines, "", "![Sufficiency against cost, with promised levels and budgets](pictures/promises.png)\n"]
 
 
-def _mean(costs: list[float]) -> str:
-    return f"{np.mean(costs):.2f}" if costs else ""
+def _mean_cost(rows: Rows) -> str:
+    """Over the rows with a promise, if there are any."""
+    promised = [row for row in rows if row["refused"] < 1]
+    return f"{mean_of(promised, 'cost'):.2f}" if promised else ""
 
 
-def _told(row: Row) -> str:
+def _kept_where(row: Row) -> str:
     return f"{row['domain']} under {row['scorer']}, {row['level']:.2f}, {row['kept']:.3f}"
 
 
 def pictures(rows: Rows) -> dict[str, Picture]:
     """The frontier of two domains, measured again: the curve has thousands of points and is not stored."""
-    return {
-        "promises": frontier_picture({f"{domain}, {scorer}": _promises(domain, scorer) for domain, scorer in DRAWN})
-    }
+    drawn = {f"{domain}, {scorer}": _promises(domain, scorer) for domain, scorer in DRAWN}
+    return {"promises": frontier_picture(drawn)}
 
 
 def _promises(domain: str, scorer: str) -> Promises:

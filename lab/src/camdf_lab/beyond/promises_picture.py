@@ -107,10 +107,10 @@ def _draw_thresholds(axes: Axes, by_score: Frontier, right: float) -> None:
 
 def _reach(study: Promises) -> float:
     """How far to the right the picture goes: past what all promises cost, and no further than all tools."""
-    costs = [promise.cost for promise in study.coverage if promise.refused < 1] + [
-        spent.cost for spent in study.spending
-    ]
-    return float(min(study.frontier.cost[-1], max(1.6 * max(costs, default=np.inf), 0.5 * study.frontier.cost[-1])))
+    of_all_tools = study.frontier.cost[-1]
+    costs = [promise.cost for promise in study.coverage if promise.refused < 1]
+    costs += [spent.cost for spent in study.spending]
+    return float(min(of_all_tools, max(1.6 * max(costs, default=np.inf), 0.5 * of_all_tools)))
 
 
 def _point(axes: Axes, place: tuple[float, float], marker: str, color: str, name: str) -> None:

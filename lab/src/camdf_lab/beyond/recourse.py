@@ -23,7 +23,7 @@ from camdf.evaluation.splits import draw_splits
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf_lab import domains
 from camdf_lab.beyond.batches import SLOWEST_FIRST
-from camdf_lab.beyond.frontier import has_groups, has_long_lists, sampled_jobs
+from camdf_lab.beyond.frontier import cost_pressures, has_groups, sampled_jobs
 from camdf_lab.beyond.priors import Unseen
 from camdf_lab.jobs import RankingJob
 from camdf_lab.stored import Row, Rows
@@ -31,7 +31,9 @@ from camdf_lab.study import Run, differing
 
 RECOURSES = (0.0, 0.5, 0.8, 0.95)
 RECOURSE_DISPERSIONS = (0.0, 1.0)
-TOLD, IGNORING, BY_PRESSURE = "told", "not told", "pressure raised"
+TOLD = "told"
+IGNORING = "not told"
+BY_PRESSURE = "pressure raised"
 RECOURSE_CONSTANTS = ("all tools", "nothing up front", "3 most used", "5 most used")
 RECOURSE_COMPARED = (TOLD, IGNORING, BY_PRESSURE, *RECOURSE_CONSTANTS)
 PLACE = ("domain", "scorer", "splits", "value", "cost_pressure", "dispersion", "recourse")
@@ -66,8 +68,7 @@ class RecourseJob(RankingJob):
     @property
     def cells(self) -> list[RecourseSetting]:
         """Every value, cost pressure, dispersion and recourse."""
-        low = (0.02,) if has_long_lists(self.domain) else ()
-        grid = product(("exact", "partial"), (*low, 0.05, 0.12, 0.20), RECOURSE_DISPERSIONS, RECOURSES)
+        grid = product(("exact", "partial"), cost_pressures(self.domain), RECOURSE_DISPERSIONS, RECOURSES)
         return [RecourseSetting(*cell) for cell in grid]
 
     @property

@@ -21,7 +21,7 @@ from camdf_lab.beyond.recourse import (
 )
 from camdf_lab.page import picture_line
 from camdf_lab.stored import Row, Rows
-from camdf_lab.study import Study, pairs_of
+from camdf_lab.study import Study, column, mean_of, of_pair, pairs_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -37,8 +37,13 @@ def section(rows: Rows) -> list[str]:
 
 def margin(row: Row, other: str) -> float:
     """How much more the policy that is told pays, in misses: payoff over what one miss costs."""
-    paid = max(row[name] for name in RECOURSE_CONSTANTS) if other == BEST_CONSTANT else row[other]
+    paid = row[_best_constant(row) if other == BEST_CONSTANT else other]
     return float((row[TOLD] - paid) / (1.0 - row["recourse"]))
+
+
+def _best_constant(row: Row) -> str:
+    """The constant that pays most in a cell."""
+    return max(RECOURSE_CONSTANTS, key=lambda constant: float(row[constant]))
 
 
 def _margins(rows: Rows, other: str) -> Floats:
@@ -75,14 +80,14 @@ def _by_recourse(rows: Rows) -> list[str]:
         here = of_batch(rows, batch)
         for value, recourse in sorted({(row["value"], row["recourse"]) for row in here}):
             some = [row for row in here if (row["value"], row["recourse"]) == (value, recourse)]
-            figures = " | ".join(_figures(some, name) for name in RECOURSE_COMPARED)
+            figures = " | ".join(_cells_of_policy(some, name) for name in RECOURSE_COMPARED)
             lines.append(f"| {batch}, {value}, {recourse:g} | {figures} |")
     return [*lines, ""]
 
 
-def _figures(rows: Rows, name: str) -> str:
-    paid, tools, enough = (np.mean([row[f"{prefix}{name}"] for row in rows]) for prefix in ("", "tools: ", "enough: "))
-    return f"{paid:+.3f}, {tools:.1f}, {1 - enough:.0%}"
+def _cells_of_policy(rows: Rows, name: str) -> str:
+    missed = 1 - mean_of(rows, f"enough: {name}")
+    return f"{mean_of(rows, name):+.3f}, {mean_of(rows, f'tools: {name}'):.1f}, {missed:.0%}"
 
 
 def _against(rows: Rows) -> list[str]:
@@ -98,16 +103,17 @@ def _against(rows: Rows) -> list[str]:
     for batch, other in product(BATCHES, AGAINST):
         some = of_batch(shown, batch)
         margins = _margins(some, other)
-        surely = ("", "")
+        wholly = " | "
         if other != BEST_CONSTANT:
-            low, high = (np.array([row[f"{end}: {other}"] for row in some]) for end in ("low", "high"))
-            surely = f"{(low > 0).mean():.3f}", f"{(high < 0).mean():.3f}"
+            above = (column(some, f"low: {other}") > 0).mean()
+            below = (column(some, f"high: {other}") < 0).mean()
+            wholly = f"{above:.3f} | {below:.3f}"
         lines.append(
-            f"| {batch} | {other} | {margins.mean():+.3f} | {np.median(margins):+.3f} | {(margins > 0).mean():.3f} |"
-            f" {surely[0]} | {surely[1]} |"
+            f"| {batch} | {other} | {margins.mean():+.3f} | {np.median(margins):+.3f} | {(margins > 0).mean():.3f} "
+            f"| {wholly} |"
         )
     even = float(np.mean(np.abs(_margins(shown, BY_PRESSURE)) < 0.05))
-    fewer = np.mean([row[f"tools: {TOLD}"] < row[f"tools: {IGNORING}"] for row in shown])
+    fewer = (column(shown, f"tools: {TOLD}") < column(shown, f"tools: {IGNORING}")).mean()
     return [
         *lines,
         "",
@@ -127,10 +133,9 @@ def _by_pair(rows: Rows) -> list[str]:
         "| --- | --- | --- | --- | --- |" + " --- |" * len(AGAINST),
     ]
     for pair in pairs_of(shown):
-        some = [row for row in shown if (row["domain"], row["scorer"]) == pair]
-        tools = [np.mean([row[f"tools: {name}"] for row in some]) for name in (TOLD, IGNORING)]
-        missed = [1 - np.mean([row[f"enough: {name}"] for row in some]) for name in (TOLD, IGNORING)]
-        figures = [*(f"{figure:.1f}" for figure in tools), *(f"{figure:.0%}" for figure in missed)]
+        some = of_pair(shown, pair)
+        figures = [f"{mean_of(some, f'tools: {name}'):.1f}" for name in (TOLD, IGNORING)]
+        figures += [f"{1 - mean_of(some, f'enough: {name}'):.0%}" for name in (TOLD, IGNORING)]
         figures += [f"{_margins(some, other).mean():+.3f}" for other in AGAINST]
         lines.append(f"| {pair[0]}, {pair[1]} | {' | '.join(figures)} |")
     return [*lines, ""]
@@ -151,7 +156,7 @@ def _losses(rows: Rows) -> list[str]:
     ]
     for row, other in [*lost[:5], *((row, BEST_CONSTANT) for row in behind[:5])]:
         place = f"{row['domain']}, {row['scorer']} | {row['cost_pressure']:g} | {row['dispersion']:g}"
-        name = max(RECOURSE_CONSTANTS, key=lambda constant: row[constant]) if other == BEST_CONSTANT else other
+        name = _best_constant(row) if other == BEST_CONSTANT else other
         lines.append(f"| {place} | {row['recourse']:g} | {name} | {margin(row, other):+.3f} |")
     return [*lines, ""]
 
@@ -166,14 +171,15 @@ def margins_picture(rows: Rows) -> Picture:
     """A panel a comparison, a line a domain and ranking, a dot a cell: blue where being told pays."""
     shown = _with_recourse(rows)
     pairs = pairs_of(shown)[::-1]
+    pair_names = [f"{domain}, {scorer}" for domain, scorer in pairs]
     picture, grid = canvas(2 * COLUMN, 0.17 * len(pairs) + 0.9, 1, len(AGAINST))
     for place, (axes, other) in enumerate(zip(np.ravel(grid), AGAINST, strict=True)):
         for line, pair in enumerate(pairs):
-            margins = _margins([row for row in shown if (row["domain"], row["scorer"]) == pair], other)
+            margins = _margins(of_pair(shown, pair), other)
             for part, color in ((margins > 0, BLUE), (margins <= 0, VERMILLION)):
                 axes.plot(margins[part], np.full(part.sum(), line), "o", color=color, markersize=2, alpha=0.5, mew=0)
         axes.axvline(0, color=GRAY, linewidth=0.8)
-        axes.set_yticks(range(len(pairs)), [f"{d}, {s}" for d, s in pairs] if place == 0 else [""] * len(pairs))
+        axes.set_yticks(range(len(pairs)), pair_names if place == 0 else [""] * len(pairs))
         axes.set_title(f"over {other}", fontsize=7)
     label = "payoff of the default that is told of the recourse minus the other's, in misses; a dot is a cell"
     picture.supxlabel(label, fontsize=8)
