@@ -41,7 +41,11 @@ def test_every_task_has_one_episode_under_every_condition() -> None:
     assert len(SEVEN) + len(MANY) == 469
     for rows, names in ((SEVEN, CONDITIONS), (MANY, (live.ALL_415, live.SEARCH_415))):
         for name in names:
-            assert len({row["task_id"] for row in live.of(rows, name)}) == len(live.of(rows, name)) == TASKS
+            assert (
+                len({row["task_id"] for row in live.of_condition(rows, name)})
+                == len(live.of_condition(rows, name))
+                == TASKS
+            )
 
 
 def test_every_request_and_every_task_of_many_steps_was_met_in_every_way() -> None:
@@ -57,7 +61,8 @@ def test_every_request_and_every_task_of_many_steps_was_met_in_every_way() -> No
 
 
 def test_the_page_says_what_a_cut_list_costs_in_searches() -> None:
-    answers, chains = live.by_way(RESULTS, live.EVERYDAY), live.by_way(RESULTS, live.PLANBENCH)
+    answers = live.by_way(RESULTS, live.EVERYDAY)
+    chains = live.by_way(RESULTS, live.PLANBENCH)
     assert {live.total(rows, "right") for rows in answers.values()} == {120}
     searches = {way: live.total(rows, "searches") for way, rows in (answers | chains).items()}
     assert (
@@ -72,15 +77,15 @@ def test_success_asks_for_the_state_and_for_the_outputs() -> None:
 
 
 def test_the_conditions_gave_what_they_say() -> None:
-    assert {(row["tools"], row["missed"]) for row in live.of(SEVEN, EVERY_READ_TOOL)} == {(7, 0)}
-    assert {(row["missed"], row["spare"]) for row in live.of(SEVEN, ANNOTATED_SET)} == {(0, 0)}
-    assert {(row["missed"], row["spare"]) for row in live.of(SEVEN, INSUFFICIENT)} == {(1, 0)}
+    assert {(row["tools"], row["missed"]) for row in live.of_condition(SEVEN, EVERY_READ_TOOL)} == {(7, 0)}
+    assert {(row["missed"], row["spare"]) for row in live.of_condition(SEVEN, ANNOTATED_SET)} == {(0, 0)}
+    assert {(row["missed"], row["spare"]) for row in live.of_condition(SEVEN, INSUFFICIENT)} == {(1, 0)}
     assert all(row["searches"] == 0 for row in SEVEN if row["condition"] != WITH_SEARCH)
     assert live.mean(SEVEN, WITH_SEARCH, "tools") < live.mean(SEVEN, WITH_CAMDF, "tools")
 
 
 def test_the_same_two_tasks_fail_whatever_the_tools() -> None:
-    failed = [{row["task_id"] for row in live.of(SEVEN, name) if not row["success"]} for name in CONDITIONS]
+    failed = [{row["task_id"] for row in live.of_condition(SEVEN, name) if not row["success"]} for name in CONDITIONS]
     assert set.intersection(*failed) == failed[0] == {"retail-052", "retail-064"}
     assert all(row["success"] == (row["task_id"] not in failed[0]) for row in MANY)
 

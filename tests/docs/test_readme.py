@@ -23,14 +23,14 @@ from camdf_lab.paper.live import (
     by_way,
     episodes,
     mean,
-    mean_of,
-    of,
+    of_condition,
     successes,
     total,
 )
 from camdf_lab.peers.answers import everyday, read_answers
 from camdf_lab.peers.study import FINAL, SETTINGS
 from camdf_lab.stored import held, stored
+from camdf_lab.study import mean_of
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -109,7 +109,7 @@ def once_it_has_learned() -> list[Figures]:
     few, every = ([mean(many, name, what) for what in ("tools", "tokens")] for name in (SEARCH_415, ALL_415))
     solved, with_all = (str(successes(many, name)) for name in (SEARCH_415, ALL_415))
     assert solved == with_all
-    tasks, fewer = str(len(of(many, ALL_415))), f"{1 - few[1] / every[1]:.0%}"
+    tasks, fewer = str(len(of_condition(many, ALL_415))), f"{1 - few[1] / every[1]:.0%}"
     rows: list[Figures] = [([f"{every[0]:.0f}", f"{few[0]:.1f}"], [solved, tasks, f"{every[0]:.0f}", fewer])]
     chains = by_way(held(), PLANBENCH)
     searches = [f"{mean_of(chains[way], 'searches'):.1f}" for way in (FITTED, "search alone", MOST_USED)]

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from camdf_lab.paper.table import Table
     from camdf_lab.stored import Rows
 
-RESULTS, PAGES = Path("results"), Path("docs")
+RESULTS = Path("results")
+PAGES = Path("docs")
 """Where new results and pages go, below the folder in which a command is run: `lab` in a checkout."""
 
 HELD = "stored results (default: those that come with the lab)"
@@ -59,7 +60,9 @@ def parser(program: str = "camdf-lab") -> Parser:
     )
     add_version_and_completion(root, __version__)
     commands = root.add_subparsers(prog=program, metavar="COMMAND", help=argparse.SUPPRESS)
-    paper, past, both = (Section(title, commands) for title in ("The paper", "Past the paper", "Both"))
+    paper = Section("The paper", commands)
+    past = Section("Past the paper", commands)
+    both = Section("Both", commands)
     _add_paper(paper)
     _add_past(past)
     _add_check(both)
@@ -83,7 +86,7 @@ def _add_paper(commands: Section) -> None:
     run.add_argument("--fresh", action="store_true", help="of tables: replay cells that were finished before, too")
     _add_workers(run)
     add_json(run)
-    run.set_defaults(run=_run, resumes=True)
+    run.set_defaults(run=_run_tables, resumes=True)
 
     report = commands.add_parser(
         "report", help="write all stored results as one page, with pictures", example="camdf-lab report"
@@ -146,12 +149,12 @@ def _list(options: argparse.Namespace) -> int:
         print(f"{name:{width}}  {table.title} ({table.where})")
     print("\nNot replicated:")
     for what, why in NOT_REPLICATED.items():
-        told = re.sub(r"\[(.+?)\]\(.+?\)", rf"lab/{PAGES}/\1", why)  # a page's link, for a terminal
-        print(f"{what}: {told}")
+        reason = re.sub(r"\[(.+?)\]\(.+?\)", rf"lab/{PAGES}/\1", why)  # a page's link, for a terminal
+        print(f"{what}: {reason}")
     return 0
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run_tables(options: argparse.Namespace) -> int:
     from camdf_lab.paper import TABLES
     from camdf_lab.paper.markup import result_json, result_text
     from camdf_lab.paper.results import store_results
@@ -166,14 +169,14 @@ def _run(options: argparse.Namespace) -> int:
     outcomes = _Jobs(options.workers, options.fresh)(cells)
     if options.table == "all":
         results = store_results(options.into, tables, outcomes)
-        told = f"{len(tables)} tables, {len(results)} figures, {len(outcomes)} cells: stored in {options.into}"
+        text = f"{len(tables)} tables, {len(results)} figures, {len(outcomes)} cells: stored in {options.into}"
     else:
         results = fill(tables[0], outcomes)
-        told = result_text(tables[0], results)
+        text = result_text(tables[0], results)
     if options.json:
         print_json([result_json(result) for result in results])
     else:
-        print(told)
+        print(text)
     return 0
 
 
@@ -243,9 +246,8 @@ def _checked_sample(options: argparse.Namespace) -> list[str]:
         rows = stored(options.results, study.name)
         differ = study.recheck(rows, options.seed, _Jobs(options.workers, fresh=True))
         differences += [f"{study.name}, {line}" for line in differ]
-    differences += [
-        f"{PEERS}, {line}" for line in recheck(stored(options.results, PEERS), options.results, options.seed)
-    ]
+    differ = recheck(stored(options.results, PEERS), options.results, options.seed)
+    differences += [f"{PEERS}, {line}" for line in differ]
     domains = len({cell.domain for cell in again})
     print(
         f"{len(again)} cells of {domains} domains and a sample of {len(STUDIES)} studies past the paper measured again"
@@ -284,7 +286,9 @@ def _past(options: argparse.Namespace) -> int:
     names = [study.name for study in STUDIES]
     if options.study not in (*names, "all", "page"):
         raise UsageError(f"There is no study {options.study!r} past the paper. Known: {', '.join(names)}, all, page")
-    into = options.into or (held() if options.study == "page" else RESULTS)
+    into = options.into
+    if into is None:
+        into = held() if options.study == "page" else RESULTS
     for study in STUDIES:
         if options.study in (study.name, "all"):
             rows = study.measure(_Jobs(options.workers))
@@ -301,7 +305,9 @@ def _past(options: argparse.Namespace) -> int:
 def _live(options: argparse.Namespace) -> int:
     from camdf_lab.paper.live import store_episodes, write_live
 
-    results = options.results or (held() if options.episodes is None else RESULTS)
+    results = options.results
+    if results is None:
+        results = held() if options.episodes is None else RESULTS
     if options.episodes is not None:
         store_episodes(options.episodes, results)
     write_live(results, options.page)
@@ -313,8 +319,8 @@ def _report(options: argparse.Namespace) -> int:
     from camdf_lab.paper.replication import picture_cells, write_markdown
     from camdf_lab.paper.results import stored_results
 
-    kept, outcomes = stored_results(options.results), _Jobs()(picture_cells())
-    write_markdown(kept, outcomes, options.output)
+    kept = stored_results(options.results)
+    write_markdown(kept, _Jobs()(picture_cells()), options.output)
     print(f"wrote {options.output}")
     return 0
 

@@ -11,7 +11,9 @@ from camdf.core.rankings import LoggedTasks
 
 def noisy(logged: LoggedTasks, probability: float, seed: int, split: int) -> LoggedTasks:
     """The labels that one split learns from: the same flips at every price and payoff."""
-    return flipped(logged, probability, np.random.default_rng([seed, split, 1])) if probability else logged
+    if not probability:
+        return logged
+    return flipped(logged, probability, np.random.default_rng([seed, split, 1]))
 
 
 def flipped(logged: LoggedTasks, probability: float, rng: np.random.Generator) -> LoggedTasks:

@@ -129,10 +129,12 @@ def _finished(
     jobs: Iterable[AnyJob], kept: Kept[Result], workers: int, cache: Path | None, progress: Progress
 ) -> dict[AnyJob, Result]:
     wanted = list(dict.fromkeys(jobs))
-    files = {} if cache is None else {job: cache / f"{_digest(job)}.{kept.ending}" for job in wanted}
+    files: dict[AnyJob, Path] = {}
+    if cache is not None:
+        files = {job: cache / f"{_digest_of_job(job)}.{kept.ending}" for job in wanted}
     finished = {job: kept.unpacked(file.read_bytes()) for job, file in files.items() if file.exists()}
     missing = [job for job in wanted if job not in finished]
-    running = _run(missing, workers or os.cpu_count() or 1)
+    running = _work_off(missing, workers or os.cpu_count() or 1)
     for job, result in counted(running, len(wanted), progress, before=len(finished)):
         finished[job] = result
         if job in files:
@@ -141,7 +143,7 @@ def _finished(
     return {job: finished[job] for job in wanted}
 
 
-def _run(jobs: list[AnyJob], workers: int) -> Iterator[tuple[AnyJob, Any]]:
+def _work_off(jobs: list[AnyJob], workers: int) -> Iterator[tuple[AnyJob, Any]]:
     if workers == 1 or len(jobs) <= 1:
         _one_thread()
         yield from ((job, job.run()) for job in jobs)
@@ -163,7 +165,7 @@ def _one_thread() -> None:
     threadpool_limits(1)
 
 
-def _digest(job: Job | RowsJob) -> str:
+def _digest_of_job(job: Job | RowsJob) -> str:
     return hashlib.sha256(job.key.encode()).hexdigest()[:32]
 
 

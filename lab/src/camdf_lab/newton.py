@@ -66,18 +66,23 @@ def penalized(sums: NewtonSums, coefficients: Floats, penalty: float) -> NewtonS
 
 def minimize(sums_at: Callable[[Floats], NewtonSums], start: Floats) -> Floats:
     """Where the loss is least, from its sums at any coefficients. A step that raises the loss is halved."""
-    here, sums, taken = start, sums_at(start), 1
+    here = start
+    sums = sums_at(here)
+    taken = 1
     while taken < MOST_SUMS:
         change = np.asarray(np.linalg.solve(sums.hessian, sums.gradient), dtype=np.float64)
         if np.abs(change).max() <= LAST_STEP:
             return here - change
-        there, taken = sums_at(here - change), taken + 1
+        there = sums_at(here - change)
+        taken += 1
         while (
             there.loss - sums.loss > LOSS_ROUNDING * sums.loss
             and np.abs(change).max() > LAST_STEP
             and taken < MOST_SUMS
         ):
             change = change / 2
-            there, taken = sums_at(here - change), taken + 1
-        here, sums = here - change, there
+            there = sums_at(here - change)
+            taken += 1
+        here = here - change
+        sums = there
     raise DataError(f"Newton's method did not settle after {MOST_SUMS} sums. Look for columns that run away.")

@@ -156,7 +156,9 @@ class KeywordRule(ScoreThreshold):
 
     def acquire(self, rankings: Rankings, threshold: float) -> Bools:
         chosen = super().acquire(rankings, threshold)
-        return chosen | rankings.preselected if isinstance(rankings, MarkedRankings) else chosen
+        if isinstance(rankings, MarkedRankings):
+            chosen = chosen | rankings.preselected
+        return chosen
 
 
 def preselect_keywords(rankings: Rankings, texts: Sequence[str], keywords: dict[str, Sequence[str]]) -> MarkedRankings:
@@ -165,8 +167,12 @@ def preselect_keywords(rankings: Rankings, texts: Sequence[str], keywords: dict[
     chosen = np.zeros((len(rankings), len(rankings.catalogue) + 1), dtype=bool)
     for column, tool in enumerate(rankings.catalogue):
         words = [word.lower() for word in keywords.get(tool, ())]
-        chosen[:, column] = [any(word in text for word in words) for text in lowered]
+        chosen[:, column] = [_has_any(text, words) for text in lowered]
     return MarkedRankings.of(rankings, np.take_along_axis(chosen, rankings.tool_ids, axis=1))
+
+
+def _has_any(text: str, words: Sequence[str]) -> bool:
+    return any(word in text for word in words)
 
 
 LIBRARY: tuple[type[Policy], ...] = (AggregateOnlyDF, GapRegression, KeywordRule, ResidualCorrected)

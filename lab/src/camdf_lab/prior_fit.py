@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -27,7 +29,11 @@ PENALTY = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class CandidateRows:
-    """The candidates of one ranking as rows: their columns without any history, labels, and what a task counts."""
+    """The candidates of one ranking as rows: their columns without any history, labels, and what a task counts.
+
+    `missing` are shares of tasks by how many required tools their list lacks. `means` and `squares`, the means of
+    squares, are those of the columns with what other groups say of each tool.
+    """
 
     matrix: Floats
     labels: Bools
@@ -39,21 +45,21 @@ class CandidateRows:
     @classmethod
     def of(cls, logged: LoggedTasks) -> CandidateRows:
         """Every candidate counts alike, except that tasks of a group of n count n^(-1/2) in `weights`."""
-        rankings, listed = logged.rankings, logged.rankings.listed
-        nothing, rate = np.zeros(listed.shape), float(logged.required[listed].mean())
+        rankings = logged.rankings
+        listed = rankings.listed
+        nothing = np.zeros(listed.shape)
+        rate = float(logged.required[listed].mean())
         counts = counts_of(rankings, logged.required, logged.groups)
         in_others = history_in_others(rankings, logged.required, logged.groups, *counts, rate)
-        new, past = (
-            candidate_features(rankings, known, LOWEST_SCORE)[:, listed].T
-            for known in (history(nothing, nothing, 0.5), in_others)
-        )
+        without_history = candidate_features(rankings, history(nothing, nothing, 0.5), LOWEST_SCORE)[:, listed].T
+        with_history = candidate_features(rankings, in_others, LOWEST_SCORE)[:, listed].T
         return cls(
-            new,
-            logged.required[listed],
-            np.repeat(sizes_of(logged.groups) ** -0.5, rankings.lengths),
-            np.bincount(logged.missing) / len(logged),
-            past.mean(axis=0),
-            (past**2).mean(axis=0),
+            matrix=without_history,
+            labels=logged.required[listed],
+            weights=np.repeat(sizes_of(logged.groups) ** -0.5, rankings.lengths),
+            missing=np.bincount(logged.missing) / len(logged),
+            means=with_history.mean(axis=0),
+            squares=(with_history**2).mean(axis=0),
         )
 
 
@@ -63,20 +69,19 @@ def pooled(rankings: Sequence[CandidateRows], scores: str) -> tuple[Floats, floa
     No tool has a history, so the columns that read one are constant and count for nothing.
     """
     read = np.array([name in COLUMNS_READ[scores] for name in CANDIDATE_COLUMNS])
-    share = [np.full(len(ranking.labels), 1.0 / (len(ranking.labels) * len(rankings))) for ranking in rankings]
-    mean: Floats = np.add.reduce([weights @ ranking.matrix for ranking, weights in zip(rankings, share, strict=True)])
-    squares = [weights @ (ranking.matrix - mean) ** 2 for ranking, weights in zip(rankings, share, strict=True)]
+    shares = [np.full(len(ranking.labels), 1.0 / (len(ranking.labels) * len(rankings))) for ranking in rankings]
+    mean: Floats = np.add.reduce([share @ ranking.matrix for ranking, share in zip(rankings, shares, strict=True)])
+    squares = [share @ (ranking.matrix - mean) ** 2 for ranking, share in zip(rankings, shares, strict=True)]
     spread: Floats = np.sqrt(np.add.reduce(squares))
     varies = read & (spread > 1e-9)
-    rows = [(ranking.matrix[:, varies] - mean[varies]) / spread[varies] for ranking in rankings]
+    standard = [(ranking.matrix[:, varies] - mean[varies]) / spread[varies] for ranking in rankings]
 
     def sums_at(coefficients: Floats) -> NewtonSums:
-        total = None
-        for matrix, ranking, weights in zip(rows, rankings, share, strict=True):
-            sums = partial_sums(matrix, ranking.labels, weights, coefficients)
-            total = sums if total is None else total + sums
-        assert total is not None
-        return penalized(total, coefficients, PENALTY)
+        of_rankings = [
+            partial_sums(matrix, ranking.labels, share, coefficients)
+            for matrix, ranking, share in zip(standard, rankings, shares, strict=True)
+        ]
+        return penalized(reduce(add, of_rankings), coefficients, PENALTY)
 
     solution = minimize(sums_at, np.zeros(int(varies.sum()) + 1))
     raw = np.zeros(len(CANDIDATE_COLUMNS))
@@ -107,13 +112,19 @@ def assembled(
     """A prior from its model, and from how far each domain's rankings lay from a model that had not seen the domain."""
     means = np.mean([ranking.means for ranking in rankings], axis=0)
     spreads = np.sqrt(np.maximum(np.mean([ranking.squares for ranking in rankings], axis=0) - means**2, 0.0))
-    covariance = np.mean([np.mean([np.outer(line, line) for line in domain], axis=0) for domain in distances], axis=0)
+    covariance = np.mean([_mean_square(domain) for domain in distances], axis=0)
     return Prior(
-        tuple(coefficients.tolist()),
-        intercept,
-        tuple(means.tolist()),
-        tuple(np.where(spreads > 1e-9, spreads, 1.0).tolist()),
-        (float(covariance[0, 0]), float(covariance[0, 1]), float(covariance[1, 1])),
-        tuple(missing_shares(rankings).tolist()),
-        LOWEST_SCORE,
+        coefficients=tuple(coefficients.tolist()),
+        intercept=intercept,
+        means=tuple(means.tolist()),
+        spreads=tuple(np.where(spreads > 1e-9, spreads, 1.0).tolist()),
+        covariance=(float(covariance[0, 0]), float(covariance[0, 1]), float(covariance[1, 1])),
+        missing=tuple(missing_shares(rankings).tolist()),
+        lowest_score=LOWEST_SCORE,
     )
+
+
+def _mean_square(distances: Sequence[Floats]) -> Floats:
+    """(2, 2): the mean outer product of the distances of one domain's rankings, each with itself."""
+    squares: Floats = np.mean([np.outer(away, away) for away in distances], axis=0)
+    return squares

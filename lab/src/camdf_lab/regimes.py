@@ -49,15 +49,19 @@ def replay_regimes(
         fitted: dict[tuple[object, ...], Policy] = {}
         for regime in regimes:
             payoff = Payoff(regime.cost_pressure, regime.value)
-            train, validation = (taught[regime.dispersion].take(rows) for rows in split[:2])
+            train = taught[regime.dispersion].take(split.train)
+            validation = None
+            if len(split.validation):
+                validation = taught[regime.dispersion].take(split.validation)
             test = priced[regime.dispersion].take(split.test)
             for name, make in policies.items():
                 policy = make()
                 serves = {"anything": (), "a value": (regime.value,), "a payoff": regime}[policy.fitted_for]
                 if (name, *serves) not in fitted:
-                    fitted[name, *serves] = policy.fit(train, payoff, validation if len(validation) else None)
+                    fitted[name, *serves] = policy.fit(train, payoff, validation)
                 fit = fitted[name, *serves]
-                for way, decides in (ways[name](fit) if name in ways else {name: fit}).items():
-                    tally.add(regime.name(way), split.test, test, payoff, decides.decide(test.rankings, payoff))
+                deciders = ways[name](fit) if name in ways else {name: fit}
+                for way, decider in deciders.items():
+                    tally.add(regime.name(way), split.test, test, payoff, decider.decide(test.rankings, payoff))
             tally.add(regime.name(ORACLE), split.test, test, payoff, prefix_oracle(test, payoff))
     return replace(tally.outcomes(), by_split={})

@@ -65,8 +65,9 @@ def store(folder: Path, name: str, rows: Rows, command: str = "") -> Rows:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows({key: _text(value) for key, value in row.items()} for row in rows)
-    note_digests(folder, {path.name: _digest(path)})
+        for row in rows:
+            writer.writerow({name: _as_text(value) for name, value in row.items()})
+    note_digests(folder, {path.name: digest_of_file(path)})
     return stored(folder, name, command)
 
 
@@ -77,20 +78,27 @@ def stored(folder: Path, name: str, command: str = "") -> Rows:
     """
     command = command or f"camdf-lab past {name}"
     path = there(folder / f"{name}.csv", command)
-    check_digest(folder, path.name, _digest(path), command)
+    check_digest(folder, path.name, digest_of_file(path), command)
     with path.open(newline="", encoding="utf-8") as file:
-        return [{key: _value(text) for key, text in row.items()} for row in csv.DictReader(file)]
+        return [_as_values(row) for row in csv.DictReader(file)]
 
 
-def _digest(path: Path) -> str:
+def digest_of_file(path: Path) -> str:
+    """What is noted of a stored file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _text(value: object) -> object:
-    return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
+def _as_text(value: object) -> object:
+    if isinstance(value, float):
+        return f"{value:.6f}".rstrip("0").rstrip(".")
+    return value
 
 
-def _value(text: str) -> str | float:
+def _as_values(row: Mapping[str, str]) -> Row:
+    return {name: _as_value(text) for name, text in row.items()}
+
+
+def _as_value(text: str) -> str | float:
     try:
         return float(text)
     except ValueError:

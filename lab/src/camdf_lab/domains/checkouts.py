@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -51,11 +51,9 @@ def texts_from_tau2_bench(checkout: str | PathLike[str], domain: str) -> Texts:
     folder = Path(checkout) / "data" / "tau2" / "domains" / domain
     path = folder / "tasks.json"
     try:
-        instructions = {task["id"]: task["user_scenario"]["instructions"] for task in _json(path)}
-        parts = TAU2_TEXT[domain]
-        texts = {key: " ".join(said[part] for part in parts if said[part]) for key, said in instructions.items()}
+        texts = {task["id"]: _instructions(task, TAU2_TEXT[domain]) for task in _read_json(path)}
         if domain == "telecom":
-            splits = _json(folder / "split_tasks.json")
+            splits = _read_json(folder / "split_tasks.json")
             ordered = [*splits["train"], *splits["test"]]
             requests = {f"telecom-{i:03d}": texts[key] for i, key in enumerate(ordered)}
         else:
@@ -69,9 +67,16 @@ def texts_from_tau2_bench(checkout: str | PathLike[str], domain: str) -> Texts:
     return _aligned(domain, requests, described, Path(checkout))
 
 
+def _instructions(task: Mapping[str, Any], parts: Sequence[str]) -> str:
+    """The parts of a task's instructions that are not empty, in one line."""
+    said = task["user_scenario"]["instructions"]
+    return " ".join(said[part] for part in parts if said[part])
+
+
 def _aligned(domain: str, requests: Mapping[str, str], described: Mapping[str, str], checkout: Path) -> Texts:
     """The texts of exactly the tasks and tools that ship."""
-    ids, catalogue = [label["task_id"] for label in labels(domain)], tools(domain)
+    ids = [label["task_id"] for label in labels(domain)]
+    catalogue = tools(domain)
     missing = [name for name in ids if name not in requests] + [name for name in catalogue if name not in described]
     if missing:
         raise DataError(
@@ -84,11 +89,11 @@ def _aligned(domain: str, requests: Mapping[str, str], described: Mapping[str, s
 
 def _tau_requests(path: Path) -> Iterator[str]:
     """The instruction of every entry of TASKS_TEST."""
-    for node in _python(path).body:
+    for node in _parsed_python(path).body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "TASKS_TEST" for t in node.targets):
-            for call in node.value.elts if isinstance(node.value, ast.List) else ():
-                given = {word.arg: word.value for word in call.keywords} if isinstance(call, ast.Call) else {}
-                instruction = given.get("instruction")
+            entries = node.value.elts if isinstance(node.value, ast.List) else []
+            for call in entries:
+                instruction = _keyword(call, "instruction")
                 if not (isinstance(instruction, ast.Constant) and isinstance(instruction.value, str)):
                     raise DataError(
                         f"{path}, line {call.lineno}, field 'instruction': must be a literal string. "
@@ -99,9 +104,16 @@ def _tau_requests(path: Path) -> Iterator[str]:
     raise DataError(f"{path}: must assign a list to TASKS_TEST, and does not. Check out tau-bench as published.")
 
 
+def _keyword(call: ast.expr, name: str) -> ast.expr | None:
+    """What a call is given under a name, if it is a call and has that name."""
+    if not isinstance(call, ast.Call):
+        return None
+    return next((given.value for given in call.keywords if given.arg == name), None)
+
+
 def _tau_tools(path: Path) -> Iterator[tuple[str, str]]:
     """Name and description that every `get_info` in a file returns."""
-    for node in ast.walk(_python(path)):
+    for node in ast.walk(_parsed_python(path)):
         if isinstance(node, ast.FunctionDef) and node.name == "get_info":
             try:
                 returned = next(part.value for part in node.body if isinstance(part, ast.Return) and part.value)
@@ -118,7 +130,7 @@ def _tau2_tools(path: Path) -> Iterator[tuple[str, str]]:
     """Name and docstring, up to its arguments and in one line, of every method marked as a tool."""
     if not path.exists():
         return
-    for node in ast.walk(_python(path)):
+    for node in ast.walk(_parsed_python(path)):
         if isinstance(node, ast.FunctionDef) and any(
             isinstance(mark, ast.Call) and isinstance(mark.func, ast.Name) and mark.func.id == "is_tool"
             for mark in node.decorator_list
@@ -126,14 +138,14 @@ def _tau2_tools(path: Path) -> Iterator[tuple[str, str]]:
             yield node.name, " ".join((ast.get_docstring(node) or "").split("Args:")[0].split())
 
 
-def _python(path: Path) -> ast.Module:
+def _parsed_python(path: Path) -> ast.Module:
     try:
         return ast.parse(path.read_bytes(), filename=str(path))
     except (SyntaxError, ValueError) as error:
         raise DataError(f"{path}: must be Python source. {error}. Check the file out again.") from None
 
 
-def _json(path: Path) -> Any:
+def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except ValueError as error:

@@ -28,11 +28,14 @@ def made_up(domain: str) -> LoggedTasks:
     (120, np.float64(3.0))
     """
     with packed("made-up") as pack:
-        scores, needed, vectors = (pack[f"{domain}.{part}"] for part in ("scores", "required", "vectors"))
+        scores = pack[f"{domain}.scores"]
+        needed = pack[f"{domain}.required"]
+        vectors = pack[f"{domain}.vectors"]
     names = tools(domain)
     by_name = np.argsort(names, kind="stable")
     order = by_name[np.argsort(-scores[:, by_name].astype(np.int64), axis=1, kind="stable")][:, :LONGEST]
-    ranked, required = (np.take_along_axis(table, order, axis=1) for table in (scores / SCORE_UNITS, needed))
+    ranked = np.take_along_axis(scores / SCORE_UNITS, order, axis=1)
+    required = np.take_along_axis(needed, order, axis=1)
     lengths = np.full(len(order), order.shape[1])
     direction = at_length_one(vectors.astype(np.float64))
     rankings = Rankings(ranked, np.ones(ranked.shape), lengths, order, names, direction)

@@ -43,20 +43,21 @@ def score_quality(logged: LoggedTasks) -> ScoreQuality:
     """
     rankings = logged.rankings
     listed = rankings.listed
-    required, other = rankings.scores[logged.required], rankings.scores[listed & ~logged.required]
+    required = rankings.scores[logged.required]
+    other = rankings.scores[listed & ~logged.required]
     covered: Bools = logged.missing == 0
     depth: Ints = (logged.required * np.arange(1, rankings.width + 1)).max(axis=1, initial=0)
     return ScoreQuality(
         tasks=len(logged),
         fewest_candidates=int(rankings.lengths.min(initial=rankings.width)),
         most_candidates=int(rankings.lengths.max(initial=0)),
-        mean_candidates=_mean(rankings.lengths.astype(np.float64)),
-        mean_required=_mean(logged.n_required.astype(np.float64)),
-        required_score=_mean(required),
-        other_score=_mean(other),
+        mean_candidates=_mean_or_nan(rankings.lengths.astype(np.float64)),
+        mean_required=_mean_or_nan(logged.n_required.astype(np.float64)),
+        required_score=_mean_or_nan(required),
+        other_score=_mean_or_nan(other),
         auc=auc(required, other),
-        cover_rank=_mean(depth[covered].astype(np.float64)),
-        covered=_mean(covered.astype(np.float64)),
+        cover_rank=_mean_or_nan(depth[covered].astype(np.float64)),
+        covered=_mean_or_nan(covered.astype(np.float64)),
     )
 
 
@@ -108,5 +109,5 @@ def as_markdown(table: Mapping[tuple[str, str], ScoreQuality]) -> str:
     return "\n".join(lines)
 
 
-def _mean(values: Floats) -> float:
+def _mean_or_nan(values: Floats) -> float:
     return float(values.mean()) if values.size else float("nan")

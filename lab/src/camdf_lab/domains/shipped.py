@@ -80,7 +80,7 @@ def load(
         known = ", ".join(record.scorers)
         raise UsageError(f"The 'scorer' of {domain} must be one of {known}. Got {scorer!r} instead.")
     with packed(domain) as pack:
-        names = _lines(pack["tools"])
+        names = _lines_of(pack["tools"])
         order = pack[f"catalogue.{scorer}"].astype(np.int64)
         lengths = pack[f"lengths.{scorer}"].astype(np.int64)
         listed = np.arange(lengths.max()) < lengths[:, None]
@@ -91,7 +91,8 @@ def load(
         n_required = pack["n_required"].astype(np.int64)
         needed = np.zeros((len(lengths), len(names)), dtype=bool)
         needed[np.repeat(np.arange(len(lengths)), n_required), pack["required"]] = True
-        task_ids, groups = np.array(_lines(pack["task_ids"])), np.array(_lines(pack["groups"]))
+        task_ids = np.array(_lines_of(pack["task_ids"]))
+        groups = np.array(_lines_of(pack["groups"]))
     required = np.take_along_axis(needed, order[tool_ids], axis=1) & listed
     catalogue = tuple(names[i] for i in order)
     prices = _costs(domain, names, dispersion, cost_vector)
@@ -109,7 +110,7 @@ def tools(domain: str) -> tuple[str, ...]:
     """
     find(domain)
     with packed(domain) as pack:
-        return _lines(pack["tools"])
+        return _lines_of(pack["tools"])
 
 
 def costs(domain: str, *, dispersion: float = 0.0, cost_vector: int = 0) -> dict[str, float]:
@@ -154,12 +155,14 @@ def labels(domain: str) -> list[dict[str, Any]]:
     """
     find(domain)
     with packed(domain) as pack:
-        names, ids, groups = (_lines(pack[name]) for name in ("tools", "task_ids", "groups"))
+        names = _lines_of(pack["tools"])
+        ids = _lines_of(pack["task_ids"])
+        groups = _lines_of(pack["groups"])
         ends = np.cumsum(pack["n_required"], dtype=np.int64)[:-1]
-        required = [[names[i] for i in part] for part in np.split(pack["required"], ends)]
+        required = np.split(pack["required"], ends)
     return [
-        {"task_id": task_id, "required": needed, "group": group}
-        for task_id, needed, group in zip(ids, required, groups, strict=True)
+        {"task_id": task_id, "required": [names[i] for i in places], "group": group}
+        for task_id, places, group in zip(ids, required, groups, strict=True)
     ]
 
 
@@ -213,8 +216,8 @@ def self_selected(logged: LoggedTasks, setting: str = "uniform") -> Bools:
     if setting not in SELF_SELECTED:
         raise UsageError(f"The 'setting' must be one of {', '.join(SELF_SELECTED)}. Got {setting!r} instead.")
     with packed("retail") as pack:
-        column = {name: i for i, name in enumerate(_lines(pack["tools"]))}
-        row = {name: i for i, name in enumerate(_lines(pack["task_ids"]))}
+        column = {name: i for i, name in enumerate(_lines_of(pack["tools"]))}
+        row = {name: i for i, name in enumerate(_lines_of(pack["task_ids"]))}
         chosen = pack[f"chosen.{setting}"]
     unknown = [name for name in logged.task_ids.tolist() if name not in row]
     unknown += [name for name in logged.rankings.catalogue if name not in column]
@@ -244,5 +247,5 @@ def packed(name: str) -> Iterator[Mapping[str, Any]]:
         yield pack
 
 
-def _lines(text: Any) -> tuple[str, ...]:
+def _lines_of(text: Any) -> tuple[str, ...]:
     return tuple(text.tobytes().decode().split("\n"))

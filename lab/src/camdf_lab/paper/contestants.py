@@ -24,8 +24,9 @@ class InRatioOrder(Policy):
         self.policy = policy
 
     def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
-        other = None if validation is None else validation.reordered(by_score_per_cost(validation.rankings))
-        self.policy.fit(logged.reordered(by_score_per_cost(logged.rankings)), payoff, other)
+        if validation is not None:
+            validation = validation.reordered(by_score_per_cost(validation.rankings))
+        self.policy.fit(logged.reordered(by_score_per_cost(logged.rankings)), payoff, validation)
         return self
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:

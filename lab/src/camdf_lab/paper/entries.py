@@ -53,16 +53,16 @@ def levels(rows: Mapping[str, str], columns: Mapping[str, Cell], paper: Printed,
     (leading_row,) = (row for row, policy in rows.items() if policy == leader)
     for row, policy in rows.items():
         for column, cell in columns.items():
-            theirs = paper.get((row, column))
+            printed = paper.get((row, column))
             leading = paper.get((leading_row, column))
-            level = None if theirs is None else replace(theirs, clear=None)
+            level = None if printed is None else replace(printed, clear=None)
             if policy in (leader, ORACLE):
                 yield Entry(row, column, (cell,), Mean(policy), level)
                 continue
-            margin = None
-            if theirs is not None and leading is not None:
-                margin = Figure(leading.value - theirs.value, clear=theirs.clear)
-            yield Entry(row, column, (cell,), Mean(policy), level, Difference(leader, policy), margin)
+            lead = None
+            if printed is not None and leading is not None:
+                lead = Figure(leading.value - printed.value, clear=printed.clear)
+            yield Entry(row, column, (cell,), Mean(policy), level, Difference(leader, policy), lead)
 
 
 def only_in_the_paper(rows: Iterable[str], columns: Iterable[str], paper: Printed) -> Iterator[Entry]:

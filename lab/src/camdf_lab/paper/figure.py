@@ -57,11 +57,11 @@ def figures(text: str, columns: Sequence[str], *, starred: bool = False) -> dict
         label, *values = (part.strip() for part in line.split("|"))
         for column, value in zip(columns, values, strict=True):
             if value not in {"", "-"}:
-                numbers[label, column] = _figure(value, starred)
+                numbers[label, column] = _parsed_figure(value, starred)
     return numbers
 
 
-def _figure(text: str, starred: bool) -> Figure:
+def _parsed_figure(text: str, starred: bool) -> Figure:
     match = _FIGURE.match(text)
     if match is None:
         raise UsageError(
@@ -69,9 +69,11 @@ def _figure(text: str, starred: bool) -> Figure:
         )
     value = float(match["value"])
     if match["low"] is not None:
-        low, high = float(match["low"]), float(match["high"])
+        low = float(match["low"])
+        high = float(match["high"])
         return Figure(value, low, high, clear=low > 0 or math.copysign(1.0, high) < 0)
     if match["error"] is not None:
         reach = 1.96 * float(match["error"])
         return Figure.between(value, value - reach, value + reach)
-    return Figure(value, clear=bool(match["star"]) if starred or match["star"] else None)
+    marked = bool(match["star"])
+    return Figure(value, clear=marked if starred or marked else None)

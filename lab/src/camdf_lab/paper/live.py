@@ -25,26 +25,29 @@ from camdf.prices import Prices
 from camdf_lab import domains
 from camdf_lab.page import picture_line, write_page
 from camdf_lab.stored import Row, Rows, store, stored
+from camdf_lab.study import column, mean_of
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
-STORED_AS = ("live", "live_415")
+SEVEN_TOOLS = "live"
+MANY_TOOLS = "live_415"
 """The experiments with the paper's tasks: seven read tools, and 415 tools. Their rows are in results/NAME.csv."""
 
-EVERYDAY, PLANBENCH = "live_everyday", "live_planbench"
+EVERYDAY = "live_everyday"
+PLANBENCH = "live_planbench"
 TABLES = {EVERYDAY: "everyday.csv", PLANBENCH: "planbench.csv"}
 """The experiments with other tasks, and the files that hold their numbers alone."""
 
 COMMAND = "camdf-lab live --episodes FOLDER"
-EVERY_READ_TOOL, ANNOTATED_SET, INSUFFICIENT, WITH_CAMDF, WITH_SEARCH = (
-    "full",
-    "oracle",
-    "insufficient",
-    "camdf",
-    "camdf-with-door",
-)
-ALL_415, SEARCH_415 = "full-415", "camdf-with-door-415"
+EVERY_READ_TOOL = "full"
+ANNOTATED_SET = "oracle"
+INSUFFICIENT = "insufficient"
+WITH_CAMDF = "camdf"
+WITH_SEARCH = "camdf-with-door"
+ALL_415 = "full-415"
+SEARCH_415 = "camdf-with-door-415"
 CONDITIONS = {
     EVERY_READ_TOOL: "full: all seven",
     ANNOTATED_SET: "oracle: the annotated set",
@@ -96,7 +99,8 @@ EVERYDAY_WAYS = {
 }
 """What the agent had for an everyday request, as the page calls it."""
 
-MOST_USED, FITTED = "the ten most used, and a search", "default fitted on logged examples, and a search"
+MOST_USED = "the ten most used, and a search"
+FITTED = "default fitted on logged examples, and a search"
 PLANBENCH_WAYS = {
     "search alone": "nothing but a search by `Start`",
     MOST_USED: "the ten most used tools, and the same search",
@@ -110,11 +114,10 @@ PRICES = Prices()
 def store_episodes(folder: Path, results: Path) -> None:
     """Keep the counts and outcomes of FOLDER's two files of episodes and two tables, and no word of them."""
     required = {task["task_id"]: set(task["required"]) for task in domains.labels("retail")}
-    seven = [_seven(episode, required[episode["task_id"]]) for episode in _lines(folder / "episodes.jsonl")]
-    for name, rows in zip(
-        STORED_AS, (seven, [_many(episode) for episode in _lines(folder / "episodes-415.jsonl")]), strict=True
-    ):
-        store(results, name, rows, COMMAND)
+    seven = [_of_seven(episode, required[episode["task_id"]]) for episode in _episodes(folder / "episodes.jsonl")]
+    store(results, SEVEN_TOOLS, seven, COMMAND)
+    many = [_of_415(episode) for episode in _episodes(folder / "episodes-415.jsonl")]
+    store(results, MANY_TOOLS, many, COMMAND)
     for name, table in TABLES.items():
         with (folder / table).open(newline="", encoding="utf-8") as file:
             store(results, name, list(csv.DictReader(file)), COMMAND)
@@ -122,14 +125,15 @@ def store_episodes(folder: Path, results: Path) -> None:
 
 def episodes(results: Path) -> tuple[Rows, Rows]:
     """What is stored of the paper's tasks, once it is known to be what was stored."""
-    first, second = (stored(results, name, COMMAND) for name in STORED_AS)
-    return first, second
+    return stored(results, SEVEN_TOOLS, COMMAND), stored(results, MANY_TOOLS, COMMAND)
 
 
 def by_way(results: Path, name: str) -> dict[str, Rows]:
     """What is stored of an experiment with other tasks, by what the agent had."""
-    rows = stored(results, name, COMMAND)
-    return {way: [row for row in rows if row["way"] == way] for way in dict.fromkeys(str(row["way"]) for row in rows)}
+    ways: dict[str, list[Row]] = {}
+    for row in stored(results, name, COMMAND):
+        ways.setdefault(str(row["way"]), []).append(row)
+    return dict(ways)
 
 
 def total(rows: Rows, name: str) -> int:
@@ -137,20 +141,32 @@ def total(rows: Rows, name: str) -> int:
     return int(sum(row[name] for row in rows))
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def _episodes(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def _seven(episode: dict[str, Any], required: set[str]) -> Row:
+def _of_seven(episode: dict[str, Any], required: set[str]) -> Row:
     exposed = set(episode["exposed"])
-    start = {"tools": len(exposed), "missed": len(required - exposed), "spare": len(exposed - required)}
-    return {"task_id": episode["task_id"], "condition": episode["condition"], **start, **_outcome(episode)}
+    return {
+        "task_id": episode["task_id"],
+        "condition": episode["condition"],
+        "tools": len(exposed),
+        "missed": len(required - exposed),
+        "spare": len(exposed - required),
+        **_outcome(episode),
+    }
 
 
-def _many(episode: dict[str, Any]) -> Row:
-    tokens = {"tokens": episode["loaded_tokens"], "found_tokens": episode["found_tokens"]}
-    start = {"tools": episode["loaded"], **tokens, "other_systems": episode["wrong_system_calls"]}
-    return {"task_id": episode["task_id"], "condition": episode["condition"], **start, **_outcome(episode)}
+def _of_415(episode: dict[str, Any]) -> Row:
+    return {
+        "task_id": episode["task_id"],
+        "condition": episode["condition"],
+        "tools": episode["loaded"],
+        "tokens": episode["loaded_tokens"],
+        "found_tokens": episode["found_tokens"],
+        "other_systems": episode["wrong_system_calls"],
+        **_outcome(episode),
+    }
 
 
 def _outcome(episode: dict[str, Any]) -> Row:
@@ -184,36 +200,34 @@ def mcnemar(wins: int, losses: int) -> float:
     return float(min(1.0, 2 * tail / 2**n))
 
 
-def of(rows: Rows, condition: str) -> Rows:
+def of_condition(rows: Rows, condition: str) -> Rows:
     """The episodes of one condition, by task."""
     return sorted((row for row in rows if row["condition"] == condition), key=lambda row: str(row["task_id"]))
 
 
 def successes(rows: Rows, condition: str) -> int:
     """How many tasks a condition solved."""
-    return int(sum(row["success"] for row in of(rows, condition)))
+    return int(sum(row["success"] for row in of_condition(rows, condition)))
 
 
 def mean(rows: Rows, condition: str, name: str) -> float:
     """The mean of a column over a condition's tasks."""
-    return mean_of(of(rows, condition), name)
-
-
-def mean_of(rows: Rows, name: str) -> float:
-    """The mean of a column."""
-    return float(np.mean([row[name] for row in rows]))
+    return mean_of(of_condition(rows, condition), name)
 
 
 def wins_and_losses(rows: Rows, one: str, other: str) -> tuple[int, int]:
     """How many tasks the one alone solved, and how many the other alone."""
-    solved = [(a["success"], b["success"]) for a, b in zip(of(rows, one), of(rows, other), strict=True)]
+    solved = [
+        (a["success"], b["success"]) for a, b in zip(of_condition(rows, one), of_condition(rows, other), strict=True)
+    ]
     return solved.count((1, 0)), solved.count((0, 1))
 
 
 def live_page(results: Path) -> str:
     """docs/live.md, from what is stored alone."""
     seven, many = episodes(results)
-    answers, chains = by_way(results, EVERYDAY), by_way(results, PLANBENCH)
+    answers = by_way(results, EVERYDAY)
+    chains = by_way(results, PLANBENCH)
     retail = [*_conditions(seven), *_tests(seven), *_many_tools(many), *WHAT_LIMITS_IT]
     lines = [*_opening(seven, many, answers, chains), *retail, *_everyday(answers), *_planbench(chains)]
     return "\n\n".join(map(_wrapped, "\n".join(lines).split("\n\n"))) + "\n"
@@ -225,10 +239,9 @@ def write_live(results: Path, path: Path) -> None:
 
 
 def _opening(seven: Rows, many: Rows, answers: dict[str, Rows], chains: dict[str, Rows]) -> list[str]:
-    whole, cut = (mean(many, name, "tokens") for name in (ALL_415, SEARCH_415))
-    solved = {name: successes(seven, name) for name in CONDITIONS} | {
-        c: successes(many, c) for c in (ALL_415, SEARCH_415)
-    }
+    saved = 1 - mean(many, SEARCH_415, "tokens") / mean(many, ALL_415, "tokens")
+    solved = {name: successes(seven, name) for name in CONDITIONS}
+    solved |= {name: successes(many, name) for name in (ALL_415, SEARCH_415)}
     start = answers["8 by Start, search"]
     searching = sum(row["searches"] > 0 for row in start)
     failed = sorted(
@@ -245,7 +258,7 @@ def _opening(seven: Rows, many: Rows, answers: dict[str, Rows], chains: dict[str
         f"- **With camdf's tools it solved as many tasks as with all tools**: {solved[WITH_CAMDF]} and",
         f"{solved[EVERY_READ_TOOL]} of {TASKS} with",
         f"  {mean(seven, WITH_CAMDF, 'tools'):.2f} of seven read tools; {solved[SEARCH_415]} and {solved[ALL_415]} "
-        f"with {mean(many, SEARCH_415, 'tools'):.2f} of 415 tools and tool search, at {1 - cut / whole:.0%} fewer",
+        f"with {mean(many, SEARCH_415, 'tools'):.2f} of 415 tools and tool search, at {saved:.0%} fewer",
         "  tokens of definitions at the start. No task was won, none lost.",
         "- **A required tool that is missing costs the task**, where there is no tool search:",
         f"{solved[INSUFFICIENT]} of {TASKS}.",
@@ -280,23 +293,24 @@ def _conditions(rows: Rows) -> list[str]:
         by_search = "-"
         if searches := mean(rows, name, "searches"):
             by_search = f"{mean(rows, name, 'found'):.2f} by {searches:.2f}"
-        paper = PAPER.get(name)
-        theirs = " | ".join(_measured(*paper)) if paper else "- | - | - | -"
+        in_paper: Sequence[str] = ("-", "-", "-", "-")
+        if name in PAPER:
+            in_paper = _measured(*PAPER[name])
         tools, *ours = _measured(successes(rows, name), mean(rows, name, "tools"), mean(rows, name, "calls"))
-        lines.append(f"| {said} | {tools} | {by_search} | {' | '.join(ours)} | {theirs} |")
+        lines.append(f"| {said} | {tools} | {by_search} | {' | '.join([*ours, *in_paper])} |")
     sufficient = [row for row in rows if row["condition"] in (EVERY_READ_TOOL, ANNOTATED_SET)]
     both = int(sum(row["success"] for row in sufficient))
-    missing = [row for row in of(rows, WITH_CAMDF) if row["missed"]]
-    exact = sum(not row["missed"] and not row["spare"] for row in of(rows, WITH_CAMDF))
+    missing = [row for row in of_condition(rows, WITH_CAMDF) if row["missed"]]
+    exact = sum(not row["missed"] and not row["spare"] for row in of_condition(rows, WITH_CAMDF))
     wider = TASKS - exact - len(missing)
     return [
         *lines,
         "",
         "Does a set that holds the required tools tell of success, as replays assume? Sufficient sets (full and oracle",
-        f"together) succeed in {_share(both, len(sufficient))}, the paper's in {_share(84, 134)}; insufficient ones in",
-        f"{_share(successes(rows, INSUFFICIENT), TASKS)}, the paper's in {_share(16, 67)}. The pattern is the",
-        "same, and",
-        "the annotation is not exact in either: camdf gave exactly the annotated set to",
+        f"together) succeed in {_share_text(both, len(sufficient))}, the paper's in {_share_text(84, 134)};",
+        f"insufficient ones in {_share_text(successes(rows, INSUFFICIENT), TASKS)}, the paper's in",
+        f"{_share_text(16, 67)}. The pattern is the same, and the annotation is not exact in either: camdf gave",
+        "exactly the annotated set to",
         f"{exact} tasks, more than it to {wider}, and left a required tool out in {len(missing)}, of which",
         f"{int(sum(row['success'] for row in missing))} succeeded (the paper's CAM-DF: 29, 34 and 4, of which 4).\n",
     ]
@@ -312,8 +326,8 @@ def _tests(rows: Rows) -> list[str]:
     for one, other in PAIRS:
         wins, losses = wins_and_losses(rows, one, other)
         paper = PAPER_TESTS.get((one, other), Compared(None, None, "-"))
-        theirs = " | ".join("-" if figure is None else str(figure) for figure in paper)
-        lines.append(f"| {one}, {other} | {wins} | {losses} | {_p(mcnemar(wins, losses))} | {theirs} |")
+        in_paper = " | ".join("-" if figure is None else str(figure) for figure in paper)
+        lines.append(f"| {one}, {other} | {wins} | {losses} | {_p_text(mcnemar(wins, losses))} | {in_paper} |")
     return [
         *lines,
         "",
@@ -341,17 +355,19 @@ def _many_tools(rows: Rows) -> list[str]:
         "|" + " --- |" * 11,
     ]
     for name, said in ((ALL_415, "all 415"), (SEARCH_415, "camdf with tool search")):
-        tokens, found_tokens = mean(rows, name, "tokens"), mean(rows, name, "found_tokens")
-        calls, searches = mean(rows, name, "calls"), mean(rows, name, "searches")
+        tokens = mean(rows, name, "tokens")
+        found_tokens = mean(rows, name, "found_tokens")
+        calls = mean(rows, name, "calls")
+        searches = mean(rows, name, "searches")
         dollars = Prices(turns=1 + calls + searches).of_tokens(tokens + found_tokens)
         lines.append(
             f"| {said} | {mean(rows, name, 'tools'):.2f} | {tokens:,.0f} | {searches:.2f} "
             f"| {mean(rows, name, 'found'):.2f} | {found_tokens:,.0f} | {dollars:.4f} | {calls:.1f} "
-            f"| {mean(rows, name, 'other_systems'):.0f} | {_interval(successes(rows, name))} "
+            f"| {mean(rows, name, 'other_systems'):.0f} | {_interval_text(successes(rows, name))} "
             f"| {successes(rows, name)}/{TASKS} |"
         )
     wins, losses = wins_and_losses(rows, SEARCH_415, ALL_415)
-    unsearched = sum(row["searches"] == 0 for row in of(rows, SEARCH_415))
+    unsearched = sum(row["searches"] == 0 for row in of_condition(rows, SEARCH_415))
     return [
         *lines,
         "",
@@ -394,7 +410,8 @@ def _everyday(answers: dict[str, Rows]) -> list[str]:
 
 
 def _planbench(chains: dict[str, Rows]) -> list[str]:
-    count, steps = len(chains[FITTED]), [row["steps"] for row in chains[FITTED]]
+    count = len(chains[FITTED])
+    steps = column(chains[FITTED], "steps")
     lines = [
         "## Tasks of many steps among 1,665 tools\n",
         "PlanBench-XL retail, of which only figures are stored, since its repository states no license: 185 working",
@@ -408,12 +425,10 @@ def _planbench(chains: dict[str, Rows]) -> list[str]:
     ]
     for way, said in PLANBENCH_WAYS.items():
         rows = chains[way]
-        tools, searches, tokens, calls, decoys = (
-            mean_of(rows, name) for name in ("loaded", "searches", "tokens_found", "calls", "decoy_calls")
-        )
         lines.append(
-            f"| {said} | {total(rows, 'success')} of {len(rows)} | {tools:.1f} | {searches:.1f} | {tokens:,.0f} "
-            f"| {calls:.1f} | {decoys:.1f} |"
+            f"| {said} | {total(rows, 'success')} of {len(rows)} | {mean_of(rows, 'loaded'):.1f} "
+            f"| {mean_of(rows, 'searches'):.1f} | {mean_of(rows, 'tokens_found'):,.0f} "
+            f"| {mean_of(rows, 'calls'):.1f} | {mean_of(rows, 'decoy_calls'):.1f} |"
         )
     return [
         *lines,
@@ -458,16 +473,9 @@ def live_picture(rows: Rows) -> Picture:
     drawn, axes = canvas(2 * COLUMN, 2.4)
     names = list(CONDITIONS)[::-1]
     for height, name in enumerate(names):
-        ours = successes(rows, name), mean(rows, name, "tools")
-        paper = PAPER.get(name)
-        for shift, color, face, figure in ((0.14, BLUE, BLUE, ours), (-0.14, GRAY, "white", paper)):
-            if figure is None:
-                continue
-            solved, tools = figure[0], figure[1]
-            low, high = wilson(solved, TASKS)
-            axes.plot([low, high], [height + shift] * 2, color=color, linewidth=1.2)
-            axes.plot(solved / TASKS, height + shift, "o", color=color, markerfacecolor=face, markersize=5)
-            axes.annotate(f"{tools:.2f} tools", (1.01, height + shift), fontsize=6.5, color=color, va="center")
+        _draw_success(axes, height + 0.14, successes(rows, name), mean(rows, name, "tools"), BLUE, BLUE)
+        if name in PAPER:
+            _draw_success(axes, height - 0.14, PAPER[name].successes, PAPER[name].tools, GRAY, "white")
     axes.set(
         xlim=(0, 1.12),
         ylim=(-0.5, None),
@@ -481,32 +489,38 @@ def live_picture(rows: Rows) -> Picture:
     return drawn
 
 
+def _draw_success(axes: Axes, height: float, solved: int, tools: float, color: str, face: str) -> None:
+    axes.plot(wilson(solved, TASKS), [height, height], color=color, linewidth=1.2)
+    axes.plot(solved / TASKS, height, "o", color=color, markerfacecolor=face, markersize=5)
+    axes.annotate(f"{tools:.2f} tools", (1.01, height), fontsize=6.5, color=color, va="center")
+
+
 def _wrapped(paragraph: str) -> str:
     """At most 120 columns, whatever the figures in it; tables as they are."""
     if paragraph.startswith(("#", "|", "!")):
         return paragraph
     if paragraph.startswith("- "):
-        return "\n".join(_item(item) for item in paragraph[2:].split("\n- "))
+        return "\n".join(_wrapped_item(item) for item in paragraph[2:].split("\n- "))
     return fill(paragraph, 120, break_on_hyphens=False)
 
 
-def _item(text: str) -> str:
+def _wrapped_item(text: str) -> str:
     return fill(" ".join(text.split()), 120, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _measured(solved: int, tools: float, calls: float) -> Sequence[str]:
-    return f"{tools:.2f}", _interval(solved), f"{solved}/{TASKS}", f"{calls:.1f}"
+    return f"{tools:.2f}", _interval_text(solved), f"{solved}/{TASKS}", f"{calls:.1f}"
 
 
-def _interval(solved: int) -> str:
+def _interval_text(solved: int) -> str:
     low, high = wilson(solved, TASKS)
     return f"{solved / TASKS:.3f} [{low:.3f}, {high:.3f}]"
 
 
-def _share(solved: int, count: int) -> str:
+def _share_text(solved: int, count: int) -> str:
     low, high = wilson(solved, count)
     return f"{solved / count:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def _p(value: float) -> str:
+def _p_text(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"

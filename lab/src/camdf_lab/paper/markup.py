@@ -26,9 +26,12 @@ def number_text(figure: Figure) -> str:
     """
     if not figure.measured:
         return "-"
-    if figure.clear is None and figure.value.is_integer() and abs(figure.value) >= 10:
+    if figure.clear is not None:
+        star = "*" if figure.clear else ""
+        return f"{figure.value:+.3f}{star}"
+    if figure.value.is_integer() and abs(figure.value) >= 10:
         return f"{figure.value:,.0f}"
-    return f"{figure.value:{'.3f' if figure.clear is None else '+.3f'}}" + ("*" if figure.clear else "")
+    return f"{figure.value:.3f}"
 
 
 def interval_text(figure: Figure) -> str:
@@ -42,7 +45,8 @@ def markdown(table: Table, results: Iterable[Result]) -> str:
     """One table: at every place our number, the paper's below it, and the verdict."""
     filled = by_place(table, results)
     lines = [f"### {_markdown_text(table.title)}", "", f"In the paper: {_markdown_text(table.where)}."]
-    lines += [f"Not as in the paper: {_markdown_text(table.differs)}"] if table.differs else []
+    if table.differs:
+        lines.append(f"Not as in the paper: {_markdown_text(table.differs)}")
     lines += ["", _markdown_row(["", *map(_markdown_text, table.columns)])]
     lines.append(_markdown_row(["---"] * (1 + len(table.columns))))
     for row in table.rows:
@@ -54,35 +58,40 @@ def markdown(table: Table, results: Iterable[Result]) -> str:
 def result_text(table: Table, results: Iterable[Result]) -> str:
     """One table for a terminal: a line for every place, under the name of its row."""
     placed = by_place(table, results)
-    filled = {place: (_shown(result.ours), _shown(result.paper), result.verdict) for place, result in placed.items()}
-    widths = [
-        max([len(head), *(len(cells[i]) for cells in filled.values())]) for i, head in enumerate(("ours", "paper"))
-    ]
+    ours = {place: _text_of(result.ours) for place, result in placed.items()}
+    paper = {place: _text_of(result.paper) for place, result in placed.items()}
+    ours_width = max(map(len, ["ours", *ours.values()]))
+    paper_width = max(map(len, ["paper", *paper.values()]))
     columns = max(map(len, table.columns))
     lines = [table.title, f"In the paper: {table.where}."]
-    lines += [f"Not as in the paper: {table.differs}"] if table.differs else []
-    lines += ["", f"{'':{columns + 2}}  {'ours':<{widths[0]}}  paper"]
+    if table.differs:
+        lines.append(f"Not as in the paper: {table.differs}")
+    lines += ["", f"{'':{columns + 2}}  {'ours':<{ours_width}}  paper"]
     for row in table.rows:
         lines.append(row)
         for column in table.columns:
-            if (row, column) in filled:
-                ours, paper, verdict = filled[row, column]
-                lines.append(f"  {column:<{columns}}  {ours:<{widths[0]}}  {paper:<{widths[1]}}  {verdict}".rstrip())
+            if (row, column) in placed:
+                figures = f"{ours[row, column]:<{ours_width}}  {paper[row, column]:<{paper_width}}"
+                lines.append(f"  {column:<{columns}}  {figures}  {placed[row, column].verdict}".rstrip())
     return "\n".join([*lines, "", STARS])
 
 
 def result_json(result: Result) -> dict[str, Any]:
     """One number for machines, with the paper's and the verdict."""
 
-    def figure(value: Figure | None) -> dict[str, Any] | None:
-        return None if value is None or not value.measured else asdict(value)
+    def figure_json(figure: Figure | None) -> dict[str, Any] | None:
+        if figure is None or not figure.measured:
+            return None
+        return asdict(figure)
 
     named = {"table": result.table, "row": result.row, "column": result.column}
-    return {**named, "ours": figure(result.ours), "paper": figure(result.paper), "verdict": result.verdict}
+    return {**named, "ours": figure_json(result.ours), "paper": figure_json(result.paper), "verdict": result.verdict}
 
 
-def _shown(figure: Figure | None) -> str:
-    return "" if figure is None else f"{number_text(figure)} {interval_text(figure)}".rstrip()
+def _text_of(figure: Figure | None) -> str:
+    if figure is None:
+        return ""
+    return f"{number_text(figure)} {interval_text(figure)}".rstrip()
 
 
 def markdown_summary(tables: Iterable[Table], results: Iterable[Result]) -> str:
@@ -111,16 +120,16 @@ def markdown_findings(tables: Iterable[Table], results: Sequence[Result]) -> str
     lines = []
     for heading, findings in lists.items():
         lines += [f"{heading}:", "", *(_markdown_finding(finding, titles[finding.table]) for finding in findings)]
-        lines += ["" if findings else "none.\n"]
+        lines.append("" if findings else "none.\n")
     return "\n".join(lines)
 
 
 def _markdown_finding(result: Result, title: str) -> str:
-    paper = "" if result.paper_margin is None else f"; paper {_markdown_figure(result.paper_margin)}"
+    figures = _markdown_figure(result.margin)
+    if result.paper_margin is not None:
+        figures += f"; paper {_markdown_figure(result.paper_margin)}"
     place = ", ".join(map(_markdown_text, (result.row, result.column)))
-    return (
-        f"- {_markdown_figure(result.margin)}{paper}: {place} ({_markdown_text(title)}; {_markdown_text(result.why)})"
-    )
+    return f"- {figures}: {place} ({_markdown_text(title)}; {_markdown_text(result.why)})"
 
 
 _MARKDOWN = {ord(char): f"\\{char}" for char in "\\`*_[]|~#$"} | {ord("<"): "&lt;", ord(">"): "&gt;", ord("&"): "&amp;"}
@@ -138,10 +147,13 @@ def _markdown_entry(result: Result | None) -> str:
     if result is None:
         return ""
     lines = [_markdown_figure(result.ours)]
-    lines += [f"paper {_markdown_figure(result.paper)}"] if result.paper is not None else []
+    if result.paper is not None:
+        lines.append(f"paper {_markdown_figure(result.paper)}")
     if result.margin != result.ours:
-        theirs = "" if result.paper_margin is None else f", paper {_markdown_figure(result.paper_margin)}"
-        lines.append(f"lead over it {_markdown_figure(result.margin)}{theirs}")
+        lead = f"lead over it {_markdown_figure(result.margin)}"
+        if result.paper_margin is not None:
+            lead += f", paper {_markdown_figure(result.paper_margin)}"
+        lines.append(lead)
     verdict = {"differs": "**differs**", "cannot be compared": ""}.get(result.verdict, result.verdict)
     return "<br>".join(filter(None, [*lines, verdict]))
 

@@ -43,7 +43,10 @@ def own_rows(outcomes: Mapping[Cell, Outcomes], policy: str | None) -> list[dict
 def own_text(table: Table, rows: list[dict[str, Any]], policy: str | None) -> str:
     """The rows for a terminal, cell by cell."""
     width = max(len(row["policy"]) for row in rows)
-    lines = [table.title, "Mean payoff on held-out tasks" + (f", and how far {policy} is ahead." if policy else ".")]
+    what = "Mean payoff on held-out tasks"
+    if policy:
+        what += f", and how far {policy} is ahead"
+    lines = [table.title, f"{what}."]
     above = None
     for row in rows:
         noise = f", {row['noise']:g} of labels flipped" if row["noise"] else ""
@@ -54,6 +57,8 @@ def own_text(table: Table, rows: list[dict[str, Any]], policy: str | None) -> st
         if cell != above:
             lines += ["", cell]
             above = cell
-        ahead = f"  {row['ahead']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]" if "ahead" in row else ""
-        lines.append(f"  {row['policy']:<{width}}  {row['payoff']:.3f}{ahead}")
+        line = f"  {row['policy']:<{width}}  {row['payoff']:.3f}"
+        if "ahead" in row:
+            line += f"  {row['ahead']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
+        lines.append(line)
     return "\n".join(lines)

@@ -50,7 +50,8 @@ OTHER_LOOKS = (("#882255", "<"), ("#44AA99", ">"), ("#332288", "h"), ("#999933",
 
 VERDICT_COLORS = dict(zip(VERDICTS, (BLUE, SKY, "#A9B4BD", VERMILLION, "#E3E3E3"), strict=True))
 
-PRESSURE, DISPERSION = "cost pressure λ", "cost dispersion d"
+PRESSURE = "cost pressure λ"
+DISPERSION = "cost dispersion d"
 
 HEADING = 36
 """How many characters of a heading fit into one column."""
@@ -76,7 +77,8 @@ def payoff_by_depth_picture(
         for policy, look, point in zip(policies, _looks(policies), points, strict=True):
             axes.plot(*point, linestyle="none", label=policy, zorder=4, **_marker(look, size))
         axes.set_ylabel("payoff, mean per task")
-    low, high = min(common.min(), points[:, 1].min()), max(common.max(), points[:, 1].max())
+    low = min(common.min(), points[:, 1].min())
+    high = max(common.max(), points[:, 1].max())
     room = 0.06 * (high - low)
     whole.set(xlim=(-0.3, len(common) - 0.7), ylim=(low - room, high + 3 * room))
     whole.xaxis.get_major_locator().set_params(integer=True)
@@ -236,8 +238,10 @@ def _name_sides(axes: Axes, best: int, deepest: int) -> None:
 
 def _enlarge(whole: Axes, near: Axes, points: Floats) -> None:
     """Set the limits of `near` around the points, and frame that part of `whole`."""
-    (left, bottom), (right, top) = points.min(axis=0), points.max(axis=0)
-    across, up = max(right - left, 0.2), max(top - bottom, 0.02)
+    left, bottom = points.min(axis=0)
+    right, top = points.max(axis=0)
+    across = max(right - left, 0.2)
+    up = max(top - bottom, 0.02)
     near.set(xlim=(left - 0.12 * across, right + 0.12 * across), ylim=(bottom - 0.12 * up, top + 0.12 * up))
     corner = near.get_xlim()[0], near.get_ylim()[0]
     frame = matplotlib().patches.Rectangle(corner, 1.24 * across, 1.24 * up, fill=False, edgecolor="#444444")
@@ -275,10 +279,12 @@ def _draw_grid(
 ) -> Any:
     values: Floats = np.full((len(dispersions), len(pressures)), np.nan)
     for square in inside:
-        row, column = dispersions.index(square.dispersion), pressures.index(square.pressure)
+        row = dispersions.index(square.dispersion)
+        column = pressures.index(square.pressure)
         difference = square.difference
         values[row, column] = difference.value
-        text = f"{difference.value:+.2f}".replace("-", "\N{MINUS SIGN}") + ("*" if difference.clear else "")
+        star = "*" if difference.clear else ""
+        text = f"{difference.value:+.2f}{star}".replace("-", "\N{MINUS SIGN}")
         color = "white" if abs(difference.value) > 0.62 * reach else "black"
         axes.text(column, row, text, ha="center", va="center", fontsize=7, color=color)
     shading = axes.imshow(values, cmap="RdBu_r", vmin=-reach, vmax=reach, aspect="auto")
@@ -333,9 +339,11 @@ def _label_groups(
 def _interval_legend(picture: Picture, shown: Sequence[Result]) -> None:
     papers = [result.paper for result in shown if result.paper is not None]
     kinds = [("ours", BLUE, "o", BLUE, 1.1)]
-    kinds += [("paper", VERMILLION, "D", VERMILLION, 1.1)] if papers else []
-    kinds += [("covers zero", GRAY, "o", "white", 0.0)]
-    kinds += [("no interval", VERMILLION, "x", VERMILLION, 0.0)] if any(paper.clear is None for paper in papers) else []
+    if papers:
+        kinds.append(("paper", VERMILLION, "D", VERMILLION, 1.1))
+    kinds.append(("covers zero", GRAY, "o", "white", 0.0))
+    if any(paper.clear is None for paper in papers):
+        kinds.append(("no interval", VERMILLION, "x", VERMILLION, 0.0))
     handles = [
         matplotlib().lines.Line2D(
             [], [], color=color, marker=marker, markersize=3.6, markerfacecolor=face, linewidth=width, label=label

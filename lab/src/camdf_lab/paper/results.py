@@ -20,7 +20,8 @@ from camdf_lab.paper.figure import Figure
 from camdf_lab.paper.table import Result, Table, fill, judge
 from camdf_lab.stored import agrees, check_digest, note_digests, there
 
-FIGURES, CELLS = "figures.parquet", "cells.parquet"
+FIGURES = "figures.parquet"
+CELLS = "cells.parquet"
 COMMAND = "camdf-lab run all"
 """What measures and stores them."""
 
@@ -44,25 +45,25 @@ def store_results(folder: Path, tables: Iterable[Table], outcomes: Mapping[Cell,
     """Fill the tables, write figures, cells and digests, and return the filled entries."""
     results = [result for table in tables for result in fill(table, outcomes)]
     figures = [_flat(result) for result in results]
-    cells = [
-        {"cell": cell.key, "policy": policy, "standard_error": paid.standard_error(policy)}
-        | {measure: paid.mean(policy, measure) for measure in MEASURES}
-        for cell, paid in outcomes.items()
-        for policy in paid.values
-    ]
+    cells = [_means_of(cell, policy, paid) for cell, paid in outcomes.items() for policy in paid.values]
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / FIGURES, figures)
     _write(folder / CELLS, cells)
     counts = {"figures": len(figures), "cells": len(outcomes)}
-    note_digests(folder, {FIGURES: _digest(figures), CELLS: _digest(cells), **counts})
+    note_digests(folder, {FIGURES: _digest_of_rows(figures), CELLS: _digest_of_rows(cells), **counts})
     return results
+
+
+def _means_of(cell: Cell, policy: str, paid: Outcomes) -> dict[str, Any]:
+    """What is stored of one policy in one cell."""
+    means = {measure: paid.mean(policy, measure) for measure in MEASURES}
+    return {"cell": cell.key, "policy": policy, "standard_error": paid.standard_error(policy), **means}
 
 
 def stored_results(folder: Path) -> StoredResults:
     """The stored results, after a check that both files are the ones whose digests were noted."""
-    figures, cells = (_rows(there(folder / name, COMMAND)) for name in (FIGURES, CELLS))
-    for name, rows in ((FIGURES, figures), (CELLS, cells)):
-        check_digest(folder, name, _digest(rows), COMMAND)
+    figures = _read_checked(folder, FIGURES)
+    cells = _read_checked(folder, CELLS)
     means: dict[str, dict[str, dict[str, float]]] = {}
     for row in cells:
         means.setdefault(row["cell"], {})[row["policy"]] = {measure: row[measure] for measure in MEASURES}
@@ -85,8 +86,10 @@ def cell_disagreements(stored: StoredResults, outcomes: Mapping[Cell, Outcomes])
     for cell, again in outcomes.items():
         known = stored.means.get(cell.key, {})
         for policy in again.values:
+            means = known.get(policy, {})
             for measure in MEASURES:
-                before, now = known.get(policy, {}).get(measure, math.nan), again.mean(policy, measure)
+                before = means.get(measure, math.nan)
+                now = again.mean(policy, measure)
                 if not agrees(before, now):
                     differences.append(
                         f"{cell.domain}/{cell.scorer} {policy} {measure}: stored {before:.6f}, now {now:.6f}"
@@ -106,10 +109,14 @@ def disagreements(stored: StoredResults, tables: Iterable[Table], outcomes: Mapp
     now = {(result.table, result.row, result.column): result for table in tables for result in fill(table, outcomes)}
     for place in dict.fromkeys([*before, *now]):
         where = ", ".join(place)
-        if place not in now or place not in before:
-            differences.append(f"{where}: {'stored, but in no table' if place in before else 'not stored'}")
+        if place not in now:
+            differences.append(f"{where}: stored, but in no table")
             continue
-        old, new = _flat(before[place]), _flat(now[place])
+        if place not in before:
+            differences.append(f"{where}: not stored")
+            continue
+        old = _flat(before[place])
+        new = _flat(now[place])
         differences += [
             f"{where} {name}: stored {then}, now {new[name]}"
             for name, then in old.items()
@@ -128,15 +135,18 @@ def _flat(result: Result) -> dict[str, Any]:
 
 
 def _unflat(row: Mapping[str, Any]) -> Result:
-    sides: dict[str, Any] = {
-        side: None if row[f"{side}_value"] is None else Figure(*(row[f"{side}_{part}"] for part in FIGURE_PARTS))
-        for side in SIDES
-    }
+    sides: dict[str, Any] = {side: _figure_of_side(row, side) for side in SIDES}
     verdict, why = judge(sides["margin"], sides["paper_margin"])  # which the figures decide
     return Result(row["table"], row["row"], row["column"], verdict=verdict, why=why, **sides)
 
 
-def _digest(rows: list[dict[str, Any]]) -> str:
+def _figure_of_side(row: Mapping[str, Any], side: str) -> Figure | None:
+    if row[f"{side}_value"] is None:
+        return None
+    return Figure(*(row[f"{side}_{part}"] for part in FIGURE_PARTS))
+
+
+def _digest_of_rows(rows: list[dict[str, Any]]) -> str:
     return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
 
 
@@ -144,6 +154,8 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
     parquet.write_table(pa.Table.from_pylist(rows), path, compression="zstd")
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
+def _read_checked(folder: Path, name: str) -> list[dict[str, Any]]:
+    """The rows of a file, once it is known to be the one whose digest was noted."""
+    rows: list[dict[str, Any]] = parquet.read_table(there(folder / name, COMMAND)).to_pylist()
+    check_digest(folder, name, _digest_of_rows(rows), COMMAND)
     return rows

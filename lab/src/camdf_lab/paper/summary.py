@@ -34,7 +34,7 @@ def sentences(results: Sequence[Result]) -> list[str]:
     compared = len(results) - counts["cannot be compared"]
     opposite = sum((result.verdict, result.why) == ("unclear in both", "with opposite signs") for result in results)
     said = [
-        f"Of {_many(len(results), 'number')}, {compared:,} can be compared with the paper: "
+        f"Of {_counted(len(results), 'number')}, {compared:,} can be compared with the paper: "
         f"{counts['replicates']:,} replicate, clear in both with the same sign; {counts['same direction']:,} go the "
         f"same direction, clear in one of them; {counts['unclear in both']:,} are clear in neither, "
         f"{opposite:,} of these with opposite signs; and {counts['differs']:,} differ."
@@ -48,7 +48,7 @@ def sentences(results: Sequence[Result]) -> list[str]:
         ahead = sum(bool(margin.clear) and margin.value > 0 for margin in measured)
         behind = sum(bool(margin.clear) and margin.value < 0 for margin in measured)
         said.append(
-            f"Of {_many(len(measured), 'difference')} measured here, the policy under test is clearly ahead in "
+            f"Of {_counted(len(measured), 'difference')} measured here, the policy under test is clearly ahead in "
             f"{ahead:,}, clearly behind in {behind:,}, and neither in {len(measured) - ahead - behind:,}."
         )
     return said
@@ -77,8 +77,10 @@ def departures(results: Iterable[Result]) -> list[Result]:
 
 
 def _distance(result: Result) -> float:
-    return 0.0 if result.paper_margin is None else abs(result.margin.value - result.paper_margin.value)
+    if result.paper_margin is None:
+        return 0.0
+    return abs(result.margin.value - result.paper_margin.value)
 
 
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

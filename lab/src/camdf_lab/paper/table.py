@@ -80,11 +80,24 @@ def fill(table: Table, outcomes: Mapping[Cell, Outcomes]) -> list[Result]:
     for entry in table.entries:
         replayed = [outcomes[cell] for cell in entry.cells]
         ours = entry.quantity.of(replayed)
-        margin, theirs = ours, entry.paper
+        margin = ours
+        paper_margin = entry.paper
         if entry.contrast is not None:
-            margin, theirs = entry.contrast.of(replayed), entry.paper_contrast
+            margin = entry.contrast.of(replayed)
+            paper_margin = entry.paper_contrast
+        verdict, why = judge(margin, paper_margin)
         results.append(
-            Result(table.name, entry.row, entry.column, ours, entry.paper, margin, theirs, *judge(margin, theirs))
+            Result(
+                table=table.name,
+                row=entry.row,
+                column=entry.column,
+                ours=ours,
+                paper=entry.paper,
+                margin=margin,
+                paper_margin=paper_margin,
+                verdict=verdict,
+                why=why,
+            )
         )
     return results
 
@@ -104,9 +117,11 @@ def judge(ours: Figure, paper: Figure | None) -> tuple[str, str]:
         verdict = "same direction" if same_side else "differs"
         return verdict, "clear here; the paper prints no interval"
     if ours.clear and paper.clear:
-        return ("replicates", "clear in both") if same_side else ("differs", "clear in both, with opposite signs")
+        if same_side:
+            return "replicates", "clear in both"
+        return "differs", "clear in both, with opposite signs"
     if not ours.clear and not paper.clear:
         return "unclear in both", "with the same sign" if same_side else "with opposite signs"
-    if not same_side:
-        return "differs", "clear in the paper, absent here" if paper.clear else "clearly the other way here"
-    return "same direction", "clear in the paper, not here" if paper.clear else "clearer here than in the paper"
+    if same_side:
+        return "same direction", "clear in the paper, not here" if paper.clear else "clearer here than in the paper"
+    return "differs", "clear in the paper, absent here" if paper.clear else "clearly the other way here"

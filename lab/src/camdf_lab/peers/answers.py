@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +23,7 @@ import numpy as np
 
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks
 from camdf_lab import domains
-from camdf_lab.stored import check_digest, note_digests, there
+from camdf_lab.stored import check_digest, digest_of_file, note_digests, there
 
 FILE = "peers.npz"
 COMMAND = "python benchmarks/peers.py ask"
@@ -111,13 +110,13 @@ def write_answers(folder: Path, arrays: Mapping[str, Any]) -> None:
     """Store the arrays, and note their digest."""
     folder.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(folder / FILE, **arrays)
-    note_digests(folder, {FILE: _digest(folder / FILE)})
+    note_digests(folder, {FILE: digest_of_file(folder / FILE)})
 
 
 def read_answers(folder: Path) -> dict[str, Any]:
     """The arrays, once the file is known to be the one whose digest was noted."""
     path = there(folder / FILE, COMMAND)
-    check_digest(folder, FILE, _digest(path), COMMAND)
+    check_digest(folder, FILE, digest_of_file(path), COMMAND)
     with np.load(path) as pack:
         return dict(pack)
 
@@ -135,28 +134,34 @@ def cases_of(arrays: Mapping[str, Any]) -> list[Case]:
         scorer, _, what = rest.partition("/")
         if what != "tokens":
             continue
-        start, width = f"{domain}/{scorer}/", domains.load(domain, scorer).rankings.width
-        own = [name.split("/")[2] for name in arrays if name.startswith(start) and name.endswith("/default")]
-        answers = {
-            peer: PeerAnswer(
-                _wide(arrays[f"{start}{peer}/default"], width).astype(bool),
-                _wide(arrays[f"{start}{peer}/places"], width, -1).astype(np.int64),
-                _wide(arrays[f"{start}{peer}/scores"], width).astype(np.float64)
-                if f"{start}{peer}/scores" in arrays
-                else None,
+        start = f"{domain}/{scorer}/"
+        width = domains.load(domain, scorer).rankings.width
+        peers = [name.split("/")[2] for name in arrays if name.startswith(start) and name.endswith("/default")]
+        stored_cases.append(
+            Case(
+                domain=domain,
+                scorer=scorer,
+                rows=arrays[f"{domain}/rows"].astype(np.int64),
+                request=arrays[f"{domain}/request"].astype(np.float64),
+                tokens=_wide(arrays[key], width).astype(np.float64),
+                peers={peer: _answer_at(arrays, f"{start}{peer}", width) for peer in peers},
             )
-            for peer in own
-        }
-        rows, request = arrays[f"{domain}/rows"].astype(np.int64), arrays[f"{domain}/request"].astype(np.float64)
-        tokens = _wide(arrays[key], width).astype(np.float64)
-        stored_cases.append(Case(domain, scorer, rows, request, tokens, answers))
+        )
     return stored_cases
+
+
+def _answer_at(arrays: Mapping[str, Any], place: str, width: int) -> PeerAnswer:
+    """One peer's answer, from the arrays whose names begin with its place."""
+    scores = None
+    if f"{place}/scores" in arrays:
+        scores = _wide(arrays[f"{place}/scores"], width).astype(np.float64)
+    return PeerAnswer(
+        default=_wide(arrays[f"{place}/default"], width).astype(bool),
+        places=_wide(arrays[f"{place}/places"], width, -1).astype(np.int64),
+        scores=scores,
+    )
 
 
 def _wide(array: Any, width: int, padding: int = 0) -> Any:
     """(n, width): the sample's longest list may be shorter than the domain's."""
     return np.pad(array, ((0, 0), (0, width - array.shape[1])), constant_values=padding)
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -7,7 +7,7 @@ it gives to the agent: one mask, or several where chance has a part in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from typing import TypeAlias
@@ -35,8 +35,12 @@ LOADED = (0, 1, 2, 3, 4, 5)
 """How many tools that most tasks required stay loaded beside a search: providers advise 3 to 5."""
 
 EVERYTHING = "everything"
-CAMDF_COLD, CAMDF_EXAMPLES, CAMDF_THREE = "camdf, no label", "camdf, examples, no label", "camdf, three labels"
-CAMDF_FITTED, CAMDF_TEXTS, CAMDF_PAST = "camdf, fitted", "camdf, fitted with texts", "camdf, fitted, remembering"
+CAMDF_COLD = "camdf, no label"
+CAMDF_EXAMPLES = "camdf, examples, no label"
+CAMDF_THREE = "camdf, three labels"
+CAMDF_FITTED = "camdf, fitted"
+CAMDF_TEXTS = "camdf, fitted with texts"
+CAMDF_PAST = "camdf, fitted, remembering"
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,8 @@ def with_texts(*, remember: bool) -> Decide:
 
     def decide(case: Case, known: Ints, rows: Ints, payoff: Payoff) -> list[Bools]:
         policy = _remembering(case.domain, case.scorer, tuple(case.rows[known].tolist()))
-        policy = policy if remember else policy.recalling(None)
+        if not remember:
+            policy = policy.recalling(None)
         return [policy.decide(case.with_texts.rankings.take(rows), payoff).acquired]
 
     return decide
@@ -125,9 +130,9 @@ def tuned(options: Options) -> Decide:
     """The option that earns most on the labels that are known; of equal ones, the first."""
 
     def decide(case: Case, known: Ints, rows: Ints, payoff: Payoff) -> list[Bools]:
-        here, every = case.logged.take(known), list(options(case, known))
-        best = max(range(len(every)), key=lambda i: (float(payoff.of(here, every[i][known]).mean()), -i))
-        return [every[best][rows]]
+        labeled = case.logged.take(known)
+        best = max(options(case, known), key=lambda mask: float(payoff.of(labeled, mask[known]).mean()))
+        return [best[rows]]
 
     return decide
 
@@ -206,6 +211,13 @@ def searched(name: str, key: str) -> tuple[Method, Method]:
     return both_ways(name, key, best_of(key), searches=1)
 
 
+def scored_by_model(method: Method) -> Method:
+    """The same where a language model writes the scores, unless the way needs none."""
+    if method.name == EVERYTHING:
+        return method
+    return replace(method, model="scores")
+
+
 CONSTANTS = (
     Method(EVERYTHING, by(lambda case: AcquireAll())),
     Method("top 5", by(lambda case: TopK(5))),
@@ -219,7 +231,9 @@ CAMDF = (
     Method(CAMDF_THREE, three_labels),
     Method(CAMDF_FITTED, taught),
 )
-BM25, REGEX, ROUTER = "fastmcp-bm25", "fastmcp-regex", "semantic-router-1"
+BM25 = "fastmcp-bm25"
+REGEX = "fastmcp-regex"
+ROUTER = "semantic-router-1"
 METHODS: dict[str, tuple[Method, ...]] = {
     "minilm": (
         *CONSTANTS,
@@ -243,12 +257,9 @@ METHODS: dict[str, tuple[Method, ...]] = {
         Method(CAMDF_PAST, with_texts(remember=True)),
     ),
     "claude": (
-        *(
-            Method(method.name, method.decide, model="" if method.name == EVERYTHING else "scores")
-            for method in CONSTANTS
-        ),
+        *(scored_by_model(method) for method in CONSTANTS),
         *both_ways("LangChain's selector", "langchain", at_most("langchain"), model="names"),
-        *(Method(method.name, method.decide, model="scores") for method in CAMDF if method.name != CAMDF_THREE),
+        *(scored_by_model(method) for method in CAMDF if method.name != CAMDF_THREE),
     ),
 }
 """By ranking: with MiniLM's similarities or a search of words, and with scores by a language model that read all."""

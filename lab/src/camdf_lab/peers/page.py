@@ -23,8 +23,9 @@ from camdf_lab.peers.methods import (
     EVERYTHING,
     METHODS,
 )
-from camdf_lab.peers.study import COMMAND, FINAL, NAME, SETTINGS, WITH_TOOL_SEARCH
+from camdf_lab.peers.study import COMMAND, FINAL, NAME, PLACE, SETTINGS, WITH_TOOL_SEARCH
 from camdf_lab.stored import Row, Rows, stored
+from camdf_lab.study import mean_of, place_of_row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -50,7 +51,8 @@ EVERYDAY_WAYS = {
 }
 """What the everyday tables call each way with the number of its tools, and how its choice reaches the model."""
 
-SIZES, OURS = ("40", "400"), ("camdf", "camdf-minilm", "camdf-examples")
+SIZES = ("40", "400")
+OURS = ("camdf", "camdf-minilm", "camdf-examples")
 BEST = 8
 """How many tools of a ranking the table of everyday requests takes: as many as `Gate.start` loads."""
 
@@ -113,19 +115,16 @@ this page.
 """
 
 
-def _of(rows: Rows, batch: str, scorer: str, method: str, setting: str, domain: str = "all") -> Row:
+def _row_of(rows: Rows, batch: str, scorer: str, method: str, setting: str, domain: str = "all") -> Row:
     place = (IN_TABLES[batch], domain, scorer, method, setting)
-    names = ("look", "domain", "scorer", "method", "setting")
-    return next(row for row in rows if tuple(row[name] for name in names) == place)
+    return next(row for row in rows if place_of_row(row, PLACE) == place)
 
 
 def _domains(rows: Rows, batch: str, scorer: str, method: str = EVERYTHING) -> list[str]:
+    """The domains of a batch on which a way was measured."""
     wanted = IN_TABLES[batch], scorer, method, FINAL
-    return [
-        str(row["domain"])
-        for row in rows
-        if tuple(row[name] for name in ("look", "scorer", "method", "setting")) == wanted and row["domain"] != "all"
-    ]
+    measured = [row for row in rows if place_of_row(row, ("look", "scorer", "method", "setting")) == wanted]
+    return [str(row["domain"]) for row in measured if row["domain"] != "all"]
 
 
 def _is_ours(name: str) -> bool:
@@ -150,26 +149,26 @@ def _peers(rows: Rows, scorer: str, *, labeled: bool) -> list[str]:
 
 
 def _best(rows: Rows, batch: str, names: list[str], setting: str) -> Row:
-    return max((_of(rows, batch, "minilm", name, setting) for name in names), key=lambda row: float(row["payoff"]))
+    return max((_row_of(rows, batch, "minilm", name, setting) for name in names), key=lambda row: float(row["payoff"]))
 
 
 def _bold(name: str) -> str:
     return f"**{name}**" if _is_ours(name) else name
 
 
-def _lines(head: str, rows: list[str]) -> list[str]:
+def _table_lines(head: str, rows: list[str]) -> list[str]:
     return [head, "|" + " --- |" * (head.count("|") - 1), *rows, ""]
 
 
 def _summary(rows: Rows, daily: Everyday) -> str:
-    given, plain, top = (_with_examples(rows, name)[0] for name in (CAMDF_EXAMPLES, CAMDF_COLD, "top 5"))
-    lines = [
-        *(
-            f"**Day one, {SHOWN_AS[setting]}.** " + " ".join(_on_day_one(rows, batch, setting) for batch in BATCHES)
-            for setting in SETTINGS
-        ),
+    lines = []
+    for setting in SETTINGS:
+        sentences = [_on_day_one(rows, batch, setting) for batch in BATCHES]
+        lines.append(f"**Day one, {SHOWN_AS[setting]}.** {' '.join(sentences)}")
+    lines += [
         "**Day one with examples** that a language model wrote from the list of tools (eleven domains have them), "
-        f"a miss is final: camdf earns {given:+.3f}, without them {plain:+.3f}, the top 5 {top:+.3f}.",
+        f"a miss is final: camdf earns {_with_examples(rows, CAMDF_EXAMPLES, FINAL):+.3f}, without them "
+        f"{_with_examples(rows, CAMDF_COLD, FINAL):+.3f}, the top 5 {_with_examples(rows, 'top 5', FINAL):+.3f}.",
         "**About 38 labels, a miss is final.** " + " ".join(_with_labels(rows, batch) for batch in BATCHES),
         "**A language model that reads every candidate** chooses better than MiniLM, and costs more. "
         + " ".join(_read_by_a_model(rows, batch) for batch in BATCHES),
@@ -179,7 +178,7 @@ def _summary(rows: Rows, daily: Everyday) -> str:
 
 
 def _on_day_one(rows: Rows, batch: str, setting: str) -> str:
-    cold = _of(rows, batch, "minilm", CAMDF_COLD, setting)
+    cold = _row_of(rows, batch, "minilm", CAMDF_COLD, setting)
     best = _best(rows, batch, _peers(rows, "minilm", labeled=False), setting)
     said = "**loses to**" if cold["payoff"] < best["payoff"] else "earns more than"
     return (
@@ -189,7 +188,9 @@ def _on_day_one(rows: Rows, batch: str, setting: str) -> str:
 
 
 def _with_labels(rows: Rows, batch: str) -> str:
-    fitted, texts, past = (_of(rows, batch, "minilm", way, FINAL) for way in (CAMDF_FITTED, CAMDF_TEXTS, CAMDF_PAST))
+    fitted = _row_of(rows, batch, "minilm", CAMDF_FITTED, FINAL)
+    texts = _row_of(rows, batch, "minilm", CAMDF_TEXTS, FINAL)
+    past = _row_of(rows, batch, "minilm", CAMDF_PAST, FINAL)
     best = _best(rows, batch, _peers(rows, "minilm", labeled=True), FINAL)
     return (
         f"On the {batch} domains camdf earns {fitted['payoff']:+.3f} from the ranking alone, {texts['payoff']:+.3f} "
@@ -199,80 +200,83 @@ def _with_labels(rows: Rows, batch: str) -> str:
 
 
 def _read_by_a_model(rows: Rows, batch: str) -> str:
-    selector, ours = (_of(rows, batch, "claude", name, FINAL) for name in ("LangChain's selector", CAMDF_FITTED))
+    selector = _row_of(rows, batch, "claude", "LangChain's selector", FINAL)
+    ours = _row_of(rows, batch, "claude", CAMDF_FITTED, FINAL)
     same = _domains(rows, batch, "claude")
-    alone = np.mean([_of(rows, batch, "minilm", CAMDF_PAST, FINAL, domain)["payoff"] for domain in same])
+    by_minilm = [_row_of(rows, batch, "minilm", CAMDF_PAST, FINAL, domain) for domain in same]
     return (
         f"On {len(same)} {batch} domains LangChain's selector earns {selector['payoff']:+.3f} at "
         f"{selector['dollars']:.4f} dollars; camdf, fitted on such scores, {ours['payoff']:+.3f} at "
-        f"{ours['dollars']:.4f}, and by MiniLM, remembering, {alone:+.3f}."
+        f"{ours['dollars']:.4f}, and by MiniLM, remembering, {mean_of(by_minilm, 'payoff'):+.3f}."
     )
 
 
 def _conversations(daily: Everyday, size: str) -> str:
     ways = daily[size]
-    own, embedded, taught, whole = (ways[name] for name in (*OURS, EVERYTHING))
-    others = [(EVERYDAY_WAYS[name][0].rpartition(",")[0], way) for name, way in ways.items() if name not in OURS]
-    others = sorted((pair for pair in others if pair[0]), key=lambda pair: -pair[1].after_one)
-    losses = [
-        f"{how} it **loses to** {_listed(better)}."
-        for how, mine in (("Alone", own), ("With MiniLM", embedded))
-        if (better := [f"{name} ({_share(way)})" for name, way in others if way.after_one > mine.after_one])
-    ]
+    own, with_minilm, with_examples = (ways[name] for name in OURS)
+    whole = ways[EVERYTHING]
+    shown = {EVERYDAY_WAYS[name][0].rpartition(",")[0]: way for name, way in ways.items() if name not in OURS}
+    others = sorted(((name, way) for name, way in shown.items() if name), key=lambda other: -other[1].after_one)
+    losses = []
+    for how, mine in (("Alone", own), ("With MiniLM", with_minilm)):
+        better = [f"{name} ({_share_found(way)})" for name, way in others if way.after_one > mine.after_one]
+        if better:
+            losses.append(f"{how} it **loses to** {_listed(better)}.")
     cheaper = [way for _, way in others if way.dollars < own.dollars and way.after_one <= own.after_one]
     sentences = [
         f"**Conversations over {size} tools with a cached prompt, no examples:** {whole.dollars:.4f} dollars with all "
         f"tools. Behind `Gate.start` the share of turns that have all they need at once or after one search is "
-        f"{_share(own)}; with MiniLM, which most of the others have, {_share(embedded)}; with examples instead "
-        f"{_share(taught)}.",
+        f"{_share_found(own)}; with MiniLM, which most of the others have, {_share_found(with_minilm)}; with examples "
+        f"instead {_share_found(with_examples)}.",
         *losses,
         f"{len(cheaper)} others cost less than it does alone and have it less often.",
     ]
     return " ".join(sentences)
 
 
-def _share(way: Daily) -> str:
+def _share_found(way: Daily) -> str:
     return f"{way.after_one:.2f} at {way.dollars:.4f} dollars"
 
 
 def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _day_one(rows: Rows) -> str:
-    names = [*_peers(rows, "minilm", labeled=False), CAMDF_COLD]
-    lines = [
-        f"| {_bold(name)} | "
-        + " | ".join(
-            f"{one['tools']:.1f} | {one['sufficient']:.2f} | {one['dollars']:.4f} | {one['payoff']:+.3f} "
-            f"| {two['payoff']:+.3f}"
-            for one, two in (
-                (_of(rows, batch, "minilm", name, FINAL), _of(rows, batch, "minilm", name, WITH_TOOL_SEARCH))
-                for batch in BATCHES
-            )
-        )
-        + " |"
-        for name in names
-    ]
+    others = _peers(rows, "minilm", labeled=False)
     columns = " | tools | sufficient | dollars | final | search"
     head = f"| way{columns}{columns} |"
-    made_up = [
-        f"| {_bold(name)} | {final:+.3f} | {search:+.3f} |"
-        for name in [*_peers(rows, "minilm", labeled=False), CAMDF_COLD, CAMDF_EXAMPLES]
-        for final, search in [_with_examples(rows, name)]
-    ]
-    best = sorted(made_up[:-2], key=lambda line: -float(line.split("|")[2]))[:3]
+    lines = []
+    for name in [*others, CAMDF_COLD]:
+        cells = [_day_one_cells(rows, batch, name) for batch in BATCHES]
+        lines.append(f"| {_bold(name)} | {' | '.join(cells)} |")
+    best = sorted(others, key=lambda name: -_with_examples(rows, name, FINAL))[:3]
+    of_made_up = []
+    for name in [*best, CAMDF_COLD, CAMDF_EXAMPLES]:
+        final = _with_examples(rows, name, FINAL)
+        search = _with_examples(rows, name, WITH_TOOL_SEARCH)
+        of_made_up.append(f"| {_bold(name)} | {final:+.3f} | {search:+.3f} |")
     count = sum(len(_domains(rows, batch, "minilm", CAMDF_EXAMPLES)) for batch in BATCHES)
     return "\n".join(
         [
             "## Day one: a list of tools and no label\n",
             _wrapped(DAY_ONE),
             "",
-            *_lines(head, lines),
+            *_table_lines(head, lines),
             _wrapped(EXAMPLES.format(count=count)),
             "",
-            *_lines("| way | a miss is final | with tool search |", [*best, *made_up[-2:]]),
+            *_table_lines("| way | a miss is final | with tool search |", of_made_up),
         ]
+    )
+
+
+def _day_one_cells(rows: Rows, batch: str, name: str) -> str:
+    final = _row_of(rows, batch, "minilm", name, FINAL)
+    search = _row_of(rows, batch, "minilm", name, WITH_TOOL_SEARCH)
+    return (
+        f"{final['tools']:.1f} | {final['sufficient']:.2f} | {final['dollars']:.4f} | {final['payoff']:+.3f} "
+        f"| {search['payoff']:+.3f}"
     )
 
 
@@ -287,19 +291,14 @@ has still seen no label. The mean over these domains, beside the three best of t
 """
 
 
-def _with_examples(rows: Rows, name: str) -> tuple[float, float]:
-    """What a way earns in both settings over the domains for which examples were written."""
-    final, search = (
-        np.mean(
-            [
-                _of(rows, batch, "minilm", name, setting, domain)["payoff"]
-                for batch in BATCHES
-                for domain in _domains(rows, batch, "minilm", CAMDF_EXAMPLES)
-            ]
-        )
-        for setting in (FINAL, WITH_TOOL_SEARCH)
-    )
-    return float(final), float(search)
+def _with_examples(rows: Rows, name: str, setting: str) -> float:
+    """What a way earns in a setting over the domains for which examples were written."""
+    measured = [
+        _row_of(rows, batch, "minilm", name, setting, domain)
+        for batch in BATCHES
+        for domain in _domains(rows, batch, "minilm", CAMDF_EXAMPLES)
+    ]
+    return mean_of(measured, "payoff")
 
 
 def _labeled(rows: Rows) -> str:
@@ -307,15 +306,17 @@ def _labeled(rows: Rows) -> str:
     for batch in BATCHES:
         lines = []
         for name in (*_peers(rows, "minilm", labeled=True), CAMDF_THREE, CAMDF_FITTED, CAMDF_TEXTS, CAMDF_PAST):
-            one, two = (_of(rows, batch, "minilm", name, setting) for setting in (FINAL, WITH_TOOL_SEARCH))
+            final = _row_of(rows, batch, "minilm", name, FINAL)
+            search = _row_of(rows, batch, "minilm", name, WITH_TOOL_SEARCH)
             lines.append(
-                f"| {_bold(name)} | {one['tools']:.1f} | {one['sufficient']:.2f} | {one['dollars']:.4f} "
-                f"| {one['payoff']:+.3f} | {_behind(one)} | {two['dollars']:.4f} | {two['payoff']:+.3f} "
-                f"| {_behind(two)} |"
+                f"| {_bold(name)} | {final['tools']:.1f} | {final['sufficient']:.2f} | {final['dollars']:.4f} "
+                f"| {final['payoff']:+.3f} | {_behind(final)} | {search['dollars']:.4f} | {search['payoff']:+.3f} "
+                f"| {_behind(search)} |"
             )
         head = "| way | tools | sufficient | dollars | final | camdf, fitted: more by | dollars | search | more by |"
-        count, tasks = len(_domains(rows, batch, "minilm")), int(_of(rows, batch, "minilm", EVERYTHING, FINAL)["tasks"])
-        parts += [f"**{batch.capitalize()} domains: {count}, {tasks} tasks.**\n", *_lines(head, lines)]
+        count = len(_domains(rows, batch, "minilm"))
+        tasks = int(_row_of(rows, batch, "minilm", EVERYTHING, FINAL)["tasks"])
+        parts += [f"**{batch.capitalize()} domains: {count}, {tasks} tasks.**\n", *_table_lines(head, lines)]
     return "\n".join(parts)
 
 
@@ -328,34 +329,61 @@ interval.
 
 
 def _left(rows: Rows, every: list[Case]) -> str:
-    lines: list[str] = []
-    means: list[str] = []
+    of_batches: list[str] = []
+    of_domains: list[str] = []
     for batch in BATCHES:
-        here = [case for case in every if batch_of(case.domain) == batch and case.scorer == "minilm"]
+        here = _minilm_cases(every, batch)
         limits = [study.ceilings(case, FINAL) for case in here]
-        names = [f"{batch} domains", *(case.domain for case in here)]
-        for name, place, (known, cut) in zip(
-            names, ["all", *names[1:]], [tuple(np.mean(limits, axis=0)), *limits], strict=True
-        ):
-            own = (_of(rows, batch, "minilm", way, FINAL, place)["payoff"] for way in (CAMDF_FITTED, CAMDF_PAST))
-            cells = " | ".join(f"{earned:+.3f}" for earned in (known, cut, *own))
-            (means if place == "all" else lines).append(f"| {name} | {cells} |")
-    here = [case for case in every if batch_of(case.domain) == "shipped" and case.scorer == "minilm"]
-    earned = {c.domain: float(_of(rows, "shipped", "minilm", CAMDF_PAST, FINAL, c.domain)["payoff"]) for c in here}
-    low = [case for case in here if earned[case.domain] < LITTLE]
-    told = LEFT_TO_EARN.format(
+        known, cut = np.mean(limits, axis=0)
+        of_batches.append(f"| {batch} domains | {known:+.3f} | {cut:+.3f} | {_fitted_cells(rows, batch, 'all')} |")
+        for case, (known, cut) in zip(here, limits, strict=True):
+            earned = _fitted_cells(rows, batch, case.domain)
+            of_domains.append(f"| {case.domain} | {known:+.3f} | {cut:+.3f} | {earned} |")
+    head = f"| where a miss is final | needed tools known | best cut in hindsight | {CAMDF_FITTED} | {CAMDF_PAST} |"
+    return "\n".join(
+        [
+            "### What is left to earn\n",
+            _wrapped(_left_on_shipped(rows, _minilm_cases(every, "shipped"))),
+            "",
+            *_table_lines(head, of_batches + of_domains),
+        ]
+    )
+
+
+def _minilm_cases(every: list[Case], batch: str) -> list[Case]:
+    return [case for case in every if batch_of(case.domain) == batch and case.scorer == "minilm"]
+
+
+def _fitted_cells(rows: Rows, batch: str, domain: str) -> str:
+    """What camdf earns after labels where a miss is final, from the ranking alone and remembering."""
+    fitted = _row_of(rows, batch, "minilm", CAMDF_FITTED, FINAL, domain)
+    past = _row_of(rows, batch, "minilm", CAMDF_PAST, FINAL, domain)
+    return f"{fitted['payoff']:+.3f} | {past['payoff']:+.3f}"
+
+
+def _left_on_shipped(rows: Rows, here: list[Case]) -> str:
+    """What the shipped domains with next to no payoff have in common."""
+
+    def payoff_on(domain: str) -> float:
+        return float(_row_of(rows, "shipped", "minilm", CAMDF_PAST, FINAL, domain)["payoff"])
+
+    def best_cut(case: Case) -> float:
+        _, cut = study.ceilings(case, FINAL)
+        return cut
+
+    low = [case for case in here if payoff_on(case.domain) < LITTLE]
+    others = [case for case in here if case not in low]
+    return LEFT_TO_EARN.format(
         low=_listed([case.domain for case in low]),
-        little=np.mean([earned[case.domain] for case in low]),
-        much=np.mean([payoff for payoff in earned.values() if payoff >= LITTLE]),
+        little=np.mean([payoff_on(case.domain) for case in low]),
+        much=np.mean([payoff_on(case.domain) for case in others]),
         needed=np.mean([case.logged.n_required.mean() for case in low]),
         lack=np.mean([(case.logged.missing > 0).mean() for case in low]),
-        cut=np.mean([study.ceilings(case, FINAL)[1] for case in low]),
-        others=np.mean([study.ceilings(case, FINAL)[1] for case in here if case not in low]),
-        earned=_of(rows, "shipped", "minilm", CAMDF_PAST, FINAL)["payoff"],
+        cut=np.mean([best_cut(case) for case in low]),
+        others=np.mean([best_cut(case) for case in others]),
+        earned=payoff_on("all"),
         aim=AIM,
     )
-    head = f"| where a miss is final | needed tools known | best cut in hindsight | {CAMDF_FITTED} | {CAMDF_PAST} |"
-    return "\n".join(["### What is left to earn\n", _wrapped(told), "", *_lines(head, means + lines)])
 
 
 LEFT_TO_EARN = """
@@ -366,7 +394,8 @@ domains, and {earned:+.3f} is what was measured. Of these, {low} earn {little:+.
 even the best cut in hindsight earns {cut:+.3f}, with the latter {others:+.3f}. Most of what is left lies there.
 """
 
-AIM, LITTLE = 0.4, 0.1
+AIM = 0.4
+LITTLE = 0.1
 """What camdf should earn on the shipped domains with about 38 labels, and what counts as next to nothing there."""
 
 
@@ -382,7 +411,9 @@ def _everyday(daily: Everyday) -> str:
         if name not in daily["40"]:
             continue
         few, many = (daily[size][name] for size in SIZES)
-        best = "1.00 | 1.00" if name == "everything" else f"{few.within(BEST):.2f} | {many.within(BEST):.2f}"
+        best = f"{few.within(BEST):.2f} | {many.within(BEST):.2f}"
+        if name == "everything":
+            best = "1.00 | 1.00"
         lines.append(
             f"| {shown} | {best} | {reaches} | {few.at_once:.2f}, {few.after_one:.2f} | {few.dollars:.4f} "
             f"| {many.at_once:.2f}, {many.after_one:.2f} | {many.dollars:.4f} |"
@@ -398,7 +429,12 @@ def _everyday(daily: Everyday) -> str:
         "best": BEST,
     }
     return "\n".join(
-        ["## Everyday requests and conversations\n", _wrapped(EVERYDAY_TEXT.format(**counts)), "", *_lines(head, lines)]
+        [
+            "## Everyday requests and conversations\n",
+            _wrapped(EVERYDAY_TEXT.format(**counts)),
+            "",
+            *_table_lines(head, lines),
+        ]
     )
 
 
@@ -415,24 +451,24 @@ that is in camdf's dollars, and not in those of the others, so read them beside 
 def _judged(rows: Rows) -> str:
     lines = []
     for name in measured_names(rows, "claude"):
-        pairs = [
-            [_of(rows, batch, "claude", name, setting) for setting in (FINAL, WITH_TOOL_SEARCH)] for batch in BATCHES
-        ]
-        cells = (
-            f"{one['tools']:.1f} | {one['dollars']:.4f} | {one['payoff']:+.3f} | {two['payoff']:+.3f}"
-            for one, two in pairs
-        )
+        cells = [_judged_cells(rows, batch, name) for batch in BATCHES]
         lines.append(f"| {_bold(name)} | {' | '.join(cells)} |")
     columns = " | tools | dollars | final | search"
-    counts = [len(_domains(rows, batch, "claude")) for batch in BATCHES]
+    counts = {batch: len(_domains(rows, batch, "claude")) for batch in BATCHES}
     return "\n".join(
         [
             "## With a language model's judgment\n",
-            _wrapped(JUDGED.format(shipped=counts[0], later=counts[1])),
+            _wrapped(JUDGED.format(**counts)),
             "",
-            *_lines(f"| way{columns}{columns} |", lines),
+            *_table_lines(f"| way{columns}{columns} |", lines),
         ]
     )
+
+
+def _judged_cells(rows: Rows, batch: str, name: str) -> str:
+    final = _row_of(rows, batch, "claude", name, FINAL)
+    search = _row_of(rows, batch, "claude", name, WITH_TOOL_SEARCH)
+    return f"{final['tools']:.1f} | {final['dollars']:.4f} | {final['payoff']:+.3f} | {search['payoff']:+.3f}"
 
 
 JUDGED = """
@@ -448,8 +484,8 @@ def lost(rows: Rows, scorer: str, setting: str, method: str, against: list[str])
     behind = []
     for batch in BATCHES:
         for domain in _domains(rows, batch, scorer, method):
-            own = _of(rows, batch, scorer, method, setting, domain)["payoff"]
-            others = {name: _of(rows, batch, scorer, name, setting, domain)["payoff"] for name in against}
+            own = _row_of(rows, batch, scorer, method, setting, domain)["payoff"]
+            others = {name: _row_of(rows, batch, scorer, name, setting, domain)["payoff"] for name in against}
             best = max(others, key=lambda name: float(others[name]))
             if others[best] > own + 5e-4:
                 behind.append((domain, best, float(others[best] - own)))
@@ -458,10 +494,8 @@ def lost(rows: Rows, scorer: str, setting: str, method: str, against: list[str])
 
 def contests(rows: Rows) -> list[tuple[str, str, list[str]]]:
     """Which of camdf's ways is set against which others, by ranking."""
-    plain, every = (
-        {scorer: _peers(rows, scorer, labeled=False) for scorer in METHODS},
-        {scorer: _peers(rows, scorer, labeled=False) + _peers(rows, scorer, labeled=True) for scorer in METHODS},
-    )
+    plain = {scorer: _peers(rows, scorer, labeled=False) for scorer in METHODS}
+    every = {scorer: names + _peers(rows, scorer, labeled=True) for scorer, names in plain.items()}
     return [
         ("minilm", CAMDF_COLD, plain["minilm"]),
         ("minilm", CAMDF_EXAMPLES, plain["minilm"]),
@@ -481,7 +515,7 @@ def _losses(rows: Rows) -> str:
             most = "; ".join(f"{domain} ({by:.3f} to {name})" for domain, name, by in losses[:2])
             lines.append(f"| {method}, {scorer} | {SHOWN_AS[setting]} | {len(losses)} of {total} | {most} |")
     dollars = {
-        name: float(_of(rows, "shipped", scorer, way, FINAL)["dollars"])
+        name: float(_row_of(rows, "shipped", scorer, way, FINAL)["dollars"])
         for name, scorer, way in (
             ("whole", "minilm", EVERYTHING),
             ("search", "minilm", "FastMCP's search"),
@@ -490,14 +524,14 @@ def _losses(rows: Rows) -> str:
             ("given", "claude", EVERYTHING),
         )
     }
-    told = DOLLARS.format(tools=_of(rows, "shipped", "minilm", EVERYTHING, FINAL)["tools"], **dollars)
+    in_dollars = DOLLARS.format(tools=_row_of(rows, "shipped", "minilm", EVERYTHING, FINAL)["tools"], **dollars)
     return "\n".join(
         [
             "## Where camdf loses\n",
             _wrapped(LOSSES),
             "",
-            *_lines("| | setting | camdf earns less in | most in |", lines),
-            _wrapped(told),
+            *_table_lines("| | setting | camdf earns less in | most in |", lines),
+            _wrapped(in_dollars),
             "",
         ]
     )
@@ -517,7 +551,8 @@ of this length are not worth a language model's call for their tokens alone.
 
 
 def _assumptions() -> str:
-    final, search = (SETTINGS[setting].cost_pressure for setting in (FINAL, WITH_TOOL_SEARCH))
+    final = SETTINGS[FINAL].cost_pressure
+    search = SETTINGS[WITH_TOOL_SEARCH].cost_pressure
     items = ASSUMPTIONS.format(final=final, search=search, **vars(study))
     return "\n".join(["## How it was measured\n", *(_wrapped(item, "- ") for item in items.strip().split("\n\n"))])
 
@@ -567,7 +602,7 @@ def peers_picture(rows: Rows) -> Picture:
     drawn, grid = canvas(2.2 * COLUMN, 0.17 * len(names) + 0.7, 1, len(BATCHES), sharey=True)
     for axes, batch in zip(np.ravel(grid), BATCHES, strict=True):
         for height, name in enumerate(names):
-            row = _of(rows, batch, "minilm", name, FINAL)
+            row = _row_of(rows, batch, "minilm", name, FINAL)
             marker, color = _look(name)
             if row["payoff"] < LEFT:
                 axes.text(LEFT, height, f"\u2190 {row['payoff']:.2f}", fontsize=7, color=color, va="center")
@@ -592,7 +627,8 @@ def picture_names(rows: Rows) -> list[str]:
     return [name for name in measured_names(rows, "minilm") if name != CAMDF_EXAMPLES]
 
 
-LEFT, RIGHT = -0.22, 0.58
+LEFT = -0.22
+RIGHT = 0.58
 """The ends of the picture."""
 
 

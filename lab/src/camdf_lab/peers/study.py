@@ -24,10 +24,12 @@ from camdf_lab.beyond.batches import BATCHES, IN_TABLES, batch_of
 from camdf_lab.peers.answers import Case, cases
 from camdf_lab.peers.methods import CAMDF_FITTED, EVERYTHING, Method, methods_of
 from camdf_lab.stored import Row, Rows
+from camdf_lab.study import differing, mean_of
 
 NAME = "peers"
 COMMAND = "camdf-lab run peers"
-FINAL, WITH_TOOL_SEARCH = "a miss is final", "with a door"
+FINAL = "a miss is final"
+WITH_TOOL_SEARCH = "with a door"
 """What stored tables call the two settings."""
 
 RECOURSE = 0.8
@@ -41,13 +43,22 @@ INSTRUCTIONS = 2_000
 SEARCH_TOKENS = 150
 """The definitions of the two tools of tool search, or of a search and a call."""
 
-FOUND_SHARE, TOOLS_ANSWERED = 0.89, 5
+FOUND_SHARE = 0.89
+TOOLS_ANSWERED = 5
 """How often a search finds the tool among so many: docs/recourse.md, 40 tools."""
 
-CALL_TOKENS, NAME_TOKENS, SCORE_TOKENS, OUTPUT = 60, 8, 12, 15.0
-"""What a model writes to search, to name a tool and to score one; and dollars for a million tokens that it writes."""
+CALL_TOKENS = 60
+NAME_TOKENS = 8
+SCORE_TOKENS = 12
+"""What a model writes to search, to name a tool and to score one."""
+
+OUTPUT = 15.0
+"""Dollars for a million tokens that a model writes."""
 
 PLACE = ("look", "domain", "scorer", "method", "setting")
+INTERVALS = ("low", "high", "behind", "behind_low", "behind_high")
+"""The columns that only a batch of domains has: the interval of the payoff, and what camdf, fitted, earns more."""
+
 FIGURES = ("tools", "tokens", "sufficient", "misses", "repaired", "dollars", "payoff")
 
 
@@ -87,41 +98,49 @@ def measured_by(case: Case, method: Method, setting: str) -> Measured:
 
 def figures_of(case: Case, method: Method, setting: str, rows: Ints, mask: Bools) -> dict[str, Floats]:
     """What these choices expose, miss, cost and pay, task by task."""
-    logged, tokens = case.logged.take(rows), case.tokens[rows]
+    logged = case.logged.take(rows)
+    tokens = case.tokens[rows]
+    whole = tokens.sum(axis=1)
     exposed = (tokens * mask).sum(axis=1)
+    listed = logged.rankings.lengths
+    chosen = mask.sum(axis=1)
     missed = (logged.required & ~mask).sum(axis=1)
-    reachable = logged.missing == 0
-    sufficient = logged.sufficient(mask)
-    search = setting == WITH_TOOL_SEARCH and method.name != EVERYTHING
-    whole, count = tokens.sum(axis=1), logged.rankings.lengths
+    sufficient = logged.sufficient(mask).astype(np.float64)
+    repaired = sufficient
+    searched_for = np.zeros_like(missed)
+    can_search = setting == WITH_TOOL_SEARCH and method.name != EVERYTHING
+    if can_search:
+        repaired = np.where(logged.missing == 0, FOUND_SHARE**missed, 0.0)
+        searched_for = missed
     dollars = np.array([PRICES.of_tokens(held) for held in exposed])
-    if method.searches or search:
+    if method.searches or can_search:
         dollars += PRICES.of_tokens(SEARCH_TOKENS)
-    searches = np.full(len(rows), float(method.searches)) + (missed if search else 0)
-    answered = TOOLS_ANSWERED * whole / count * (missed if search else 0)
-    dollars += [
-        _search(times, held, answer / times) if times else 0.0
-        for times, held, answer in zip(searches, exposed, answered, strict=True)
-    ]
+    searches = float(method.searches) + searched_for
+    answered = TOOLS_ANSWERED * whole / listed * searched_for
+    dollars += list(map(_dollars_of_searches, searches, exposed, answered))
     if method.model:
-        written = SCORE_TOKENS * count if method.model == "scores" else NAME_TOKENS * mask.sum(axis=1)
+        written = {"scores": SCORE_TOKENS * listed, "names": NAME_TOKENS * chosen}[method.model]
         read = whole + case.request[rows]
-        dollars += [PRICES.of_request(new=size) for size in read] + written * OUTPUT / 1e6
+        dollars += np.array([PRICES.of_request(new=size) for size in read]) + written * OUTPUT / 1e6
     return {
-        "tools": mask.sum(axis=1).astype(np.float64),
+        "tools": chosen.astype(np.float64),
         "tokens": exposed,
-        "sufficient": sufficient.astype(np.float64),
+        "sufficient": sufficient,
         "misses": missed.astype(np.float64),
-        "repaired": np.where(reachable, FOUND_SHARE**missed, 0.0) if search else sufficient.astype(np.float64),
+        "repaired": repaired,
         "dollars": dollars,
         "payoff": SETTINGS[setting].of(logged, mask),
     }
 
 
-def _search(count: float, held: float, answered: float) -> float:
-    """Dollars of so many searches that each answer with so many tokens."""
-    prefix = INSTRUCTIONS + held
-    return count * PRICES.of_search(prefix_tokens=prefix, found_tokens=answered, call_tokens=CALL_TOKENS, output=OUTPUT)
+def _dollars_of_searches(count: float, held: float, answered: float) -> float:
+    """Of so many searches beside so many tokens of tools, which together answer with so many tokens."""
+    if not count:
+        return 0.0
+    dollars = PRICES.of_search(
+        prefix_tokens=INSTRUCTIONS + held, found_tokens=answered / count, call_tokens=CALL_TOKENS, output=OUTPUT
+    )
+    return count * dollars
 
 
 def measure(results: Path, progress: Callable[[str], None] = lambda said: None) -> Rows:
@@ -129,46 +148,47 @@ def measure(results: Path, progress: Callable[[str], None] = lambda said: None) 
     rows: list[Row] = []
     every: list[Measured] = []
     for case in cases(results):
-        measured = rows_of(case)
+        measured = measured_ways(case)
         every += measured
-        rows += [_row(batch_of(case.domain), case.domain, [way]) for way in measured]
+        rows += [_stored_row(batch_of(case.domain), case.domain, [way]) for way in measured]
         progress(f"{case.domain}, {case.scorer}: measured")
     for batch in BATCHES:
         here = [way for way in every if batch_of(way.case.domain) == batch]
-        rows += [_row(batch, "all", group, _others(here, group)) for group in _grouped(here)]
+        rows += [_stored_row(batch, "all", group, _fitted_on_the_same(here, group)) for group in _by_way(here)]
     return rows
 
 
-def rows_of(case: Case) -> list[Measured]:
+def measured_ways(case: Case) -> list[Measured]:
     """Every way in both settings."""
     return [measured_by(case, method, setting) for setting in SETTINGS for method in methods_of(case)]
 
 
 def ceilings(case: Case, setting: str) -> tuple[float, float]:
     """What a task earns where its needed tools are known, and by the best cut of the ranking in hindsight."""
-    logged, payoff = case.logged, SETTINGS[setting]
+    logged = case.logged
+    payoff = SETTINGS[setting]
     known = np.maximum(payoff.of(logged, logged.required), payoff.of(logged, np.zeros_like(logged.required)))
-    return float(known.mean()), float(payoff.of(logged, prefix_oracle(logged, payoff).acquired).mean())
+    cut = payoff.of(logged, prefix_oracle(logged, payoff).acquired)
+    return float(known.mean()), float(cut.mean())
 
 
 def recheck(rows: Rows, results: Path, seed: int) -> list[str]:
     """Where two small cases, measured again from the stored answers, differ from the stored rows."""
-    from camdf_lab.study import differing
-
     small = [case for case in cases(results) if case.logged.rankings.width <= 25]
-    chosen = np.random.default_rng(seed).choice(len(small), 2, replace=False)
-    again = [_row(batch_of(small[i].domain), small[i].domain, [way]) for i in chosen for way in rows_of(small[i])]
+    chosen = [small[i] for i in np.random.default_rng(seed).choice(len(small), 2, replace=False)]
+    again = [_stored_row(batch_of(case.domain), case.domain, [way]) for case in chosen for way in measured_ways(case)]
     return differing(rows, again, PLACE, FIGURES)
 
 
-def _grouped(every: Iterable[Measured]) -> list[list[Measured]]:
+def _by_way(every: Iterable[Measured]) -> list[list[Measured]]:
+    """One list a ranking, way and setting: what was measured in all domains."""
     groups: dict[tuple[str, str, str], list[Measured]] = {}
     for way in every:
         groups.setdefault((way.case.scorer, way.method.name, way.setting), []).append(way)
     return list(groups.values())
 
 
-def _others(every: Iterable[Measured], group: list[Measured]) -> list[Measured]:
+def _fitted_on_the_same(every: Iterable[Measured], group: list[Measured]) -> list[Measured]:
     """camdf, fitted, on the same cases in the same setting."""
     first = group[0]
     fitted = {
@@ -179,34 +199,37 @@ def _others(every: Iterable[Measured], group: list[Measured]) -> list[Measured]:
     return [fitted[way.case.domain] for way in group]
 
 
-def _row(batch: str, domain: str, group: list[Measured], fitted: list[Measured] | None = None) -> Row:
+def _stored_row(batch: str, domain: str, group: list[Measured], fitted: list[Measured] | None = None) -> Row:
     first = group[0]
     place = IN_TABLES[batch], domain, first.case.scorer, first.method.name, first.setting
-    means = {name: float(np.mean([way.means[name] for way in group])) for name in FIGURES}
-    low = high = behind = behind_low = behind_high = float("nan")
-    if fitted is not None:
-        low, high = interval([(way.case, way.figures["payoff"]) for way in group])
-        apart = [(a.case, b.figures["payoff"] - a.figures["payoff"]) for a, b in zip(group, fitted, strict=True)]
-        behind = float(np.mean([difference.mean() for _, difference in apart]))
-        behind_low, behind_high = interval(apart)
+    means = [way.means for way in group]
     return {
         **dict(zip(PLACE, place, strict=True)),
         "tasks": sum(len(way.case.rows) for way in group),
-        **means,
-        "low": low,
-        "high": high,
-        "behind": behind,
-        "behind_low": behind_low,
-        "behind_high": behind_high,
+        **{name: mean_of(means, name) for name in FIGURES},
+        **(dict.fromkeys(INTERVALS, float("nan")) if fitted is None else _intervals(group, fitted)),
     }
+
+
+def _intervals(group: list[Measured], fitted: list[Measured]) -> Row:
+    """Of what a way earns, and by how much camdf, fitted, earns more."""
+    low, high = interval([(way.case, way.figures["payoff"]) for way in group])
+    margins = [
+        (way.case, ours.figures["payoff"] - way.figures["payoff"]) for way, ours in zip(group, fitted, strict=True)
+    ]
+    behind = float(np.mean([margin.mean() for _, margin in margins]))
+    behind_low, behind_high = interval(margins)
+    return dict(zip(INTERVALS, (low, high, behind, behind_low, behind_high), strict=True))
 
 
 def interval(values: list[tuple[Case, Floats]]) -> tuple[float, float]:
     """The 95% bootstrap interval of a mean over domains that count alike; within each, groups are drawn."""
-    rng, total = np.random.default_rng(0), np.zeros(RESAMPLES)
+    rng = np.random.default_rng(0)
+    total = np.zeros(RESAMPLES)
     for case, figures in values:
         group, groups = numbered(case.logged.groups)
-        sums, sizes = np.bincount(group, figures, groups), np.bincount(group, minlength=groups).astype(np.float64)
+        sums = np.bincount(group, figures, groups)
+        sizes = np.bincount(group, minlength=groups).astype(np.float64)
         drawn = rng.multinomial(groups, np.full(groups, 1 / groups), size=RESAMPLES).astype(np.float64)
         total += np.einsum("bg,g->b", drawn, sums) / np.einsum("bg,g->b", drawn, sizes) / len(values)
     low, high = np.quantile(total, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])

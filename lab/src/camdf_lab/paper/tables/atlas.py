@@ -16,7 +16,8 @@ COLUMNS = tuple(f"lambda {pressure:.2f}" for pressure in ATLAS_PRESSURES)
 WINS = tuple(f"wins, {column}" for column in COLUMNS)
 POSITIVE = tuple(f"positive, {column}" for column in COLUMNS)
 
-LITE_COST_FREE, LITE_COST_AUGMENTED = "cam-df-lite, cost-free", "cam-df-lite, cost-augmented"
+LITE_COST_FREE = "cam-df-lite, cost-free"
+LITE_COST_AUGMENTED = "cam-df-lite, cost-augmented"
 
 UNIT_LEVELS = figures(
     """
@@ -62,7 +63,8 @@ def _at_unit_costs() -> Iterator[Entry]:
     columns = {f"lambda {pressure:.2f}": atlas(pressure) for pressure in ATLAS_PRESSURES}
     yield from means(UNIT_ROWS, columns, UNIT_LEVELS)
     for name in ("predict-then-threshold", "score-threshold", "fixed-k"):
-        row, baseline = f"cam-df-lite - {name}", UNIT_ROWS[name]
+        row = f"cam-df-lite - {name}"
+        baseline = UNIT_ROWS[name]
         yield from differences({row: (LITE_COST_FREE, baseline)}, columns, UNIT_DIFFERENCES)
         for wins, cell in zip(WINS, columns.values(), strict=True):
             yield Entry(row, wins, (cell,), WinRate(LITE_COST_FREE, baseline), UNIT_WINS[row, wins])

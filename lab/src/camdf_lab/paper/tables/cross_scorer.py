@@ -49,7 +49,8 @@ def _entries(baselines: Mapping[str, str], paper: Printed) -> Iterator[Entry]:
         for label, baseline in baselines.items():
             cells = {f"{label}, d={d:g}": retail(MAIN_PRESSURE, d, scorer) for d in (0.0, 1.0)}
             yield from differences({scorer: ("cam-df", baseline)}, cells, {})
-    rows, columns = (dict.fromkeys(place[axis] for place in paper) for axis in (0, 1))
+    rows = dict.fromkeys(row for row, _ in paper)
+    columns = dict.fromkeys(column for _, column in paper)
     yield from only_in_the_paper(rows, columns, paper)
 
 

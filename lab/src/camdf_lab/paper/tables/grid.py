@@ -45,7 +45,8 @@ def _entries(scorer: str) -> Iterator[Entry]:
             row = f"{name} at {pressure:.2f}"
             for d in DISPERSIONS:
                 cells = (retail(pressure, d, scorer),)
-                difference, wins = f"d={d:g}", f"wins, d={d:g}"
+                difference = f"d={d:g}"
+                wins = f"wins, d={d:g}"
                 yield Entry(row, difference, cells, Difference("cam-df", baseline), PAPER[row, difference])
                 yield Entry(row, wins, cells, WinRate("cam-df", baseline), PAPER[row, wins])
     yield from only_in_the_paper((f"keyword-rule at {pressure:.2f}" for pressure in PRESSURES), COLUMNS, PAPER)

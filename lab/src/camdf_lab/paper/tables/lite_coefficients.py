@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache, partial
 
 import numpy as np
@@ -45,15 +46,25 @@ def _coefficients(dispersion: float) -> dict[str, Figure]:
         model = logistic_pipeline(matrix, ~targets.stop[targets.state], targets.weight[targets.state])
         fitted.append([*model.named_steps["fit"].intercept_, *model.named_steps["fit"].coef_[0]])
     values = np.round(fitted, 9) + 0.0  # a constant column's coefficient is zero up to rounding, and counts as zero
-    mean, reach = values.mean(axis=0), 1.96 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    mean = values.mean(axis=0)
+    reach = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    low = mean - reach
+    high = mean + reach
     return {
-        name: Figure.between(float(m), float(m - r), float(m + r))
-        for name, m, r in zip(("intercept", *LITE), mean, reach, strict=True)
+        name: Figure.between(float(mean[place]), float(low[place]), float(high[place]))
+        for place, name in enumerate(("intercept", *LITE))
     }
 
 
 def _coefficient(name: str, dispersion: float) -> Figure:
     return _coefficients(dispersion)[name]
+
+
+def _entries() -> Iterator[Entry]:
+    cells = retail_by_dispersion(MAIN_PRESSURE)
+    for name in dict.fromkeys(row for row, _ in PAPER):
+        for column, cell in cells.items():
+            yield Entry(name, column, (), Computed(partial(_coefficient, name, cell.dispersion)), PAPER[name, column])
 
 
 TABLE = Table(
@@ -62,9 +73,5 @@ TABLE = Table(
     "tab:coef",
     f"{RETAIL_DIFFERS} Intervals are 1.96 standard errors over 30 overlapping splits on either side, in the paper's "
     "numbers and ours: a verdict is about signs.",
-    tuple(
-        Entry(name, column, (), Computed(partial(_coefficient, name, cell.dispersion)), PAPER[name, column])
-        for name in dict.fromkeys(row for row, _ in PAPER)
-        for column, cell in retail_by_dispersion(MAIN_PRESSURE).items()
-    ),
+    tuple(_entries()),
 )

@@ -10,6 +10,7 @@ from camdf_lab.paper.protocols import BY_DISPERSION, DERIVED_LABELS, DISPERSIONS
 from camdf_lab.paper.table import Entry, Table
 
 COST_BLIND = "cam-df, cost-blind"
+NO_IDENTITY = "cam-df, no identity"
 
 WORKBENCH_BASELINES = ("score-per-cost-threshold", "score-threshold", "predict-then-threshold", COST_BLIND)
 WORKBENCH_ROWS = tuple((value, baseline) for value in ("exact", "partial") for baseline in WORKBENCH_BASELINES)
@@ -67,8 +68,7 @@ def _entries(
         columns = {f"d={d:g}": cross_domain(domain, d, scorer, value=value, grouped=grouped) for d in DISPERSIONS}
         pairs = {f"{value}: {baseline}": ("cam-df", baseline)}
         if baseline == COST_BLIND:
-            policy, twin = "cam-df, no identity", "cam-df, no identity, cost-blind"
-            pairs[f"{value}: {policy} - {twin}"] = (policy, twin)
+            pairs[f"{value}: {NO_IDENTITY} - {NO_IDENTITY}, cost-blind"] = (NO_IDENTITY, f"{NO_IDENTITY}, cost-blind")
         yield from differences(pairs, columns, paper, by_group=grouped)
 
 

@@ -17,7 +17,8 @@ cam-df, tuned - predict-then-threshold       | +.030 [+.003, +.055] | +.044 [+.0
     BY_DISPERSION,
 )
 
-PREDICT, PREDICT_FIXED = "predict-then-threshold, scores only", "predict-then-threshold, scores only, fixed 0.5"
+PREDICT = "predict-then-threshold, scores only"
+PREDICT_FIXED = "predict-then-threshold, scores only, fixed 0.5"
 
 ROWS = {
     "cam-df - cam-df, tuned": ("cam-df", "cam-df, tuned"),
