@@ -61,7 +61,8 @@ class MiniLM:
     """Vectors of length 1 by text, from the process that `embeddings` started; each text is sent there once."""
 
     def __init__(self, url: str) -> None:
-        self.url, self.known = url, dict[str, Any]()
+        self.url = url
+        self.known: dict[str, Any] = {}
 
     def __call__(self, texts: Sequence[str]) -> Any:
         unknown = [text for text in dict.fromkeys(texts) if text not in self.known]
@@ -368,7 +369,9 @@ def fastmcp_peer(kind: str) -> Callable[[Sequence[Asked], MiniLM], Peer]:
 
         def served_tool(tool: Tool) -> Any:
             served = Served.from_function(nothing, name=tool.name, description=described(tool))
-            return served.model_copy(update={"parameters": dict(tool.schema)}) if tool.schema else served
+            if tool.schema:
+                served = served.model_copy(update={"parameters": dict(tool.schema)})
+            return served
 
         @for_each_list
         def served(tools: Sequence[Tool], **limit: int) -> Any:
@@ -379,11 +382,15 @@ def fastmcp_peer(kind: str) -> Callable[[Sequence[Asked], MiniLM], Peer]:
             return server
 
         async def search(task: Asked, **limit: int) -> list[str]:
-            key, value = ("query", task.text) if kind == "bm25" else ("pattern", pattern(task.text))
+            query = {"query": task.text} if kind == "bm25" else {"pattern": pattern(task.text)}
             async with Client(served(task.tools, **limit)) as client:
-                answer = await client.call_tool("search_tools", {key: value})
-            data = answer.data if answer.data is not None else json.loads(answer.content[0].text)
-            return [tool["name"] for tool in (data["result"] if isinstance(data, dict) else data)]
+                answer = await client.call_tool("search_tools", query)
+            found = answer.data
+            if found is None:
+                found = json.loads(answer.content[0].text)
+            if isinstance(found, dict):
+                found = found["result"]
+            return [tool["name"] for tool in found]
 
         def peer(task: Asked) -> Answered:
             return Answered(asyncio.run(search(task)), asyncio.run(search(task, max_results=len(task.tools))))
@@ -407,7 +414,8 @@ def selected(model: Any, every: Sequence[Asked]) -> Callable[[Asked], list[str]]
     }
 
     def select(task: Asked) -> list[str]:
-        tools, messages = [native[tool.name] for tool in task.tools], [HumanMessage(task.text)]
+        tools = [native[tool.name] for tool in task.tools]
+        messages = [HumanMessage(task.text)]
         request: Any = ModelRequest(model=model, messages=messages, tools=tools, state={}, runtime=None)
         handed: list[str] = []
 

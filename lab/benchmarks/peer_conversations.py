@@ -35,8 +35,11 @@ from conversations import decided
 
 from everyday import Conversation, catalogue, conversations, examples, played, requests
 
-EVERYDAY, SIZES = "everyday", ("40", "400")
-PRICE, READ, WRITE = 3.0, 0.1, 1.25
+EVERYDAY = "everyday"
+SIZES = ("40", "400")
+PRICE = 3.0
+READ = 0.1
+WRITE = 1.25
 """Dollars for a million tokens, and the parts of it for those that a cache has and for those that are written."""
 
 REACHES = {
@@ -69,7 +72,9 @@ def everyday_answers(name: str, minilm: MiniLM) -> dict[str, Any]:
     them after one search.
     """
     arrays: dict[str, Any] = {}
-    for size in SIZES if name in (*REACHES, *OURS) else ():
+    if name not in (*REACHES, *OURS):
+        return arrays
+    for size in SIZES:
         asked = [request for request in requests() if request.size == size and request.needed]
         talks = [talk for talk in conversations() if len(talk.tools) == int(size)]
         if name in PEERS:
@@ -83,7 +88,9 @@ def everyday_answers(name: str, minilm: MiniLM) -> dict[str, Any]:
                 rows.append(conversation(talk, chosen, REACHES[name]))
         else:
             given = examples(size) if name == "camdf-examples" else None
-            both = Fusion([Start(), Embeddings(minilm)], "mean", weights=[1, 2]) if name == "camdf-minilm" else None
+            both = None
+            if name == "camdf-minilm":
+                both = Fusion([Start(), Embeddings(minilm)], "mean", weights=[1, 2])
             gate = Gate.start(catalogue(size)[0], scorer=both, examples=given, limits=Limits(seconds=None))
             rankings = [[tool.name for tool in gate.decide(request.text, request.tools).ranking] for request in asked]
             rows = [gated(talk, gate) for talk in talks]
@@ -98,7 +105,9 @@ def everyday_answers(name: str, minilm: MiniLM) -> dict[str, Any]:
 
 def said(content: Any) -> str:
     """The text of a turn."""
-    return content if isinstance(content, str) else " ".join(part.get("text", "") for part in content).strip()
+    if isinstance(content, str):
+        return content
+    return " ".join(part.get("text", "") for part in content).strip()
 
 
 def worst_place(ranking: Sequence[str], needed: Sequence[frozenset[str]]) -> int:
@@ -117,7 +126,9 @@ def conversation(talk: Conversation, chosen: Sequence[Sequence[str]], reaches: s
     history: list[Any] = [{"role": "system", "content": talk.system}]
     prompts: list[list[str]] = []
     known: list[str] = []
-    turns = at_once = after_one = 0
+    turns = 0
+    at_once = 0
+    after_one = 0
     for turn, names in zip(talk.turns, chosen, strict=True):
         history.append({"role": "user", "content": turn.content})
         if reaches == "anew":
@@ -135,16 +146,21 @@ def conversation(talk: Conversation, chosen: Sequence[Sequence[str]], reaches: s
                 answer = [definitions[name] if reaches == "answered" else name for name in more]
                 history.append({"role": "assistant", "content": f"search_tools({said(turn.content)!r})"})
                 history.append({"role": "tool", "content": "\n".join(answer)})
-                known, searched = [*known, *more], True
+                known = [*known, *more]
+                searched = True
                 prompts.append(_prompt(known, definitions, history, reaches))
             history += [message, *(next(answers) for _ in message.get("tool_calls", ()))]
     return [dollars(prompts), turns, at_once, after_one]
 
 
 def _prompt(known: Sequence[str], definitions: dict[str, str], history: Sequence[Any], reaches: str) -> list[str]:
-    listed = [definitions[name] for name in known] if reaches != "answered" else []
     said_so_far = [json.dumps(message, ensure_ascii=False) for message in history]
-    return [*([] if reaches == "anew" else SEARCH), *listed, *said_so_far]
+    listed = [definitions[name] for name in known]
+    if reaches == "anew":
+        return [*listed, *said_so_far]
+    if reaches == "answered":
+        return [*SEARCH, *said_so_far]
+    return [*SEARCH, *listed, *said_so_far]
 
 
 def gated(talk: Conversation, gate: Gate | None) -> list[float]:
@@ -154,7 +170,8 @@ def gated(talk: Conversation, gate: Gate | None) -> list[float]:
     signal = [turn for turn in talk.turns if turn.signal]
     if gate is None:
         return [dollars(prompts), len(signal), len(signal), len(signal)]
-    at_once = after_one = 0
+    at_once = 0
+    after_one = 0
     for turn, kept in decided(gate, talk, True):
         first = [view(tool).name for tool in gate.find(said(turn.content), talk.tools)]
         at_once += turn.signal and turn.needed <= kept

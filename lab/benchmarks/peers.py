@@ -39,7 +39,8 @@ ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parents[1] / "shared"
 CACHE = Path(os.environ.get("CAMDF_CACHE", Path.home() / ".cache" / "camdf"))
 RESULTS = ROOT / "results"
-TASKS, SEED = 50, 17
+TASKS = 50
+SEED = 17
 """How many tasks of a domain are asked about, at most, and by what they are drawn."""
 
 FOLDERS = [SHARED / "data", SHARED / "second-look"]
@@ -66,16 +67,18 @@ def sampled(domain: str) -> list[int]:
 
 def asked(domain: str, scorer: str) -> list[Asked]:
     """Every sampled task."""
-    rankings, said = domains.load(domain, scorer).rankings, texts(domain)
-    order = {name: number for number, name in enumerate(said.descriptions)}
-    known = {task.task_id: task.text for task in said.tasks}
-    ids = domains.load(domain, scorer).task_ids.tolist()
+    logged = domains.load(domain, scorer)
+    of_domain = texts(domain)
+    order = {name: number for number, name in enumerate(of_domain.descriptions)}
+    requests = {task.task_id: task.text for task in of_domain.tasks}
+    ids = logged.task_ids.tolist()
     tasks = []
     for row in sampled(domain):
-        names = rankings.names(row)
-        tools = tuple(Tool(name, said.descriptions[name]) for name in sorted(names, key=order.__getitem__))
-        scores = dict(zip(names, rankings.scores[row].tolist(), strict=False))
-        tasks.append(Asked(known[ids[row]], tools, {name: place for place, name in enumerate(names)}, scores))
+        names = logged.rankings.names(row)
+        tools = tuple(Tool(name, of_domain.descriptions[name]) for name in sorted(names, key=order.__getitem__))
+        places = {name: place for place, name in enumerate(names)}
+        scores = dict(zip(names, logged.rankings.scores[row].tolist(), strict=False))
+        tasks.append(Asked(requests[ids[row]], tools, places, scores))
     return tasks
 
 
@@ -83,10 +86,12 @@ def of_peer(name: str, domain: str, minilm: MiniLM, numbers: Sequence[int] | Non
     """The arrays of one peer in one domain, over all sampled tasks or some of them."""
     scorer = RANKINGS.get(name, "minilm")
     tasks = asked(domain, scorer)
-    tasks = tasks if numbers is None else [tasks[number] for number in numbers]
+    if numbers is not None:
+        tasks = [tasks[number] for number in numbers]
     peer = PEERS[name](tasks, minilm)
     width = max(len(task.tools) for task in tasks)
-    default, places = np.zeros((len(tasks), width), bool), np.full((len(tasks), width), -1, np.int16)
+    default = np.zeros((len(tasks), width), bool)
+    places = np.full((len(tasks), width), -1, np.int16)
     scores = np.zeros((len(tasks), width), np.float32)
     for row, task in enumerate(tasks):
         answer = peer(task)
@@ -95,7 +100,9 @@ def of_peer(name: str, domain: str, minilm: MiniLM, numbers: Sequence[int] | Non
             places[row, task.place[tool]] = place
         for listed, score in zip(task.tools, answer.scores or (), strict=False):
             scores[row, task.place[listed.name]] = score
-    kept = {"default": default, "places": places} | ({"scores": scores} if scores.any() else {})
+    kept: dict[str, Any] = {"default": default, "places": places}
+    if scores.any():
+        kept["scores"] = scores
     return {f"{domain}/{scorer}/{name}/{key}": value for key, value in kept.items()}
 
 
@@ -106,7 +113,7 @@ def has_claude(domain: str) -> bool:
 def counted(domain: str) -> dict[str, Any]:
     """How long requests and definitions are, in tokens."""
     tokens: dict[str, Any] = {f"{domain}/rows": np.array(sampled(domain), np.int32)}
-    for scorer in ("minilm", *(("claude",) if has_claude(domain) else ())):
+    for scorer in ("minilm", "claude") if has_claude(domain) else ("minilm",):
         tasks = asked(domain, scorer)
         width = max(len(task.tools) for task in tasks)
         sizes = np.zeros((len(tasks), width), np.int32)
@@ -192,7 +199,8 @@ def main() -> int:
         arrays = read_answers(chosen.into) if chosen.environments else {}
         arrays |= ask(chosen.environments or list(ENVIRONMENTS), chosen.domains, minilm=chosen.minilm)
         for domain in chosen.domains:
-            arrays |= {} if domain == EVERYDAY else counted(domain)
+            if domain != EVERYDAY:
+                arrays |= counted(domain)
         write_answers(chosen.into, arrays)
     elif not all(folder.is_dir() for folder in FOLDERS):
         print("the texts are not here: nothing was asked again")

@@ -34,8 +34,10 @@ def replay_here() -> None:
         fitted = [ExpectedPayoffBySet().fit(priced[0.0].take(train), Payoff(0.1)) for train, _ in splits]
         here = []
         for value, pressure, dispersion in given["regimes"]:
-            payoff, logged = Payoff(pressure, value), priced[dispersion]
-            total, tested = 0.0 * logged.n_required, 0 * logged.n_required
+            payoff = Payoff(pressure, value)
+            logged = priced[dispersion]
+            total = 0.0 * logged.n_required
+            tested = 0 * logged.n_required
             for policy, (_, rows) in zip(fitted, splits, strict=True):
                 test = logged.take(rows)
                 total[rows] += payoff.of(test, policy.decide(test.rankings, payoff).acquired)
@@ -95,7 +97,8 @@ def main(checkout: str) -> None:
     from camdf_lab.jobs import default_cache, run_jobs
     from camdf_lab.stored import store
 
-    ours, rows = run_jobs(jobs(), cache=default_cache()), []
+    ours = run_jobs(jobs(), cache=default_cache())
+    rows = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for job, frozen in zip(jobs(), pool.map(replayed, jobs(), repeat(checkout)), strict=True):
             rows += rows_of(job, ours[job], frozen)
@@ -104,4 +107,7 @@ def main(checkout: str) -> None:
 
 
 if __name__ == "__main__":
-    replay_here() if sys.argv[1:] == [REPLAY] else main(sys.argv[1])
+    if sys.argv[1:] == [REPLAY]:
+        replay_here()
+    else:
+        main(sys.argv[1])

@@ -26,7 +26,8 @@ NINE = [domain.name for domain in domains.DOMAINS]
 def measures(before: Array, after: Array) -> tuple[float, float, float]:
     """Of the cosines of all pairs of rows: correlation, mean absolute difference, and that after a straight line."""
     pairs = np.triu_indices(len(before), 1)
-    old, new = (_cosines(vectors)[pairs] for vectors in (before, after))
+    old = _cosines(before)[pairs]
+    new = _cosines(after)[pairs]
     slope, offset = np.polyfit(new, old, 1)
     differences = np.abs(old - new).mean(), np.abs(old - slope * new - offset).mean()
     return float(np.corrcoef(old, new)[0, 1]), float(differences[0]), float(differences[1])

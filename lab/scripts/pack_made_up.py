@@ -35,8 +35,8 @@ def packed(folder: Path, model: str) -> Mapping[str, Array]:
         described = json.loads((source / "tools.json").read_bytes())
         tools = [Tool(name, description) for name, description in described.items()]
         scorer = Embeddings(model, text=TEXTS["plain" if domain in DOMAINS else "words"])  # as for the real ones
-        ranked = [(scorer(task.text, tools), scorer.embedding(task.text)) for task in tasks]
-        scores, vectors = (np.array(parts) for parts in zip(*ranked, strict=True))
+        scores = np.array([scorer(task.text, tools) for task in tasks])
+        vectors = np.array([scorer.embedding(task.text) for task in tasks])
         arrays[f"{domain.name}.scores"] = np.rint(scores * SCORE_UNITS).astype(np.uint16)
         arrays[f"{domain.name}.required"] = np.array([[tool.name in task.needed for tool in tools] for task in tasks])
         arrays[f"{domain.name}.vectors"] = in_whole_numbers(projected(vectors)).astype(np.int8)

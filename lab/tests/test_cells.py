@@ -45,7 +45,8 @@ def test_label_noise_flips_listed_memberships_at_its_rate_and_keeps_what_is_miss
 
 
 def test_noise_reaches_training_but_never_the_test() -> None:
-    clean, noisy = SMALL.run(), replace(SMALL, noise=0.4).run()
+    clean = SMALL.run()
+    noisy = replace(SMALL, noise=0.4).run()
     assert np.array_equal(clean.values[ORACLE], noisy.values[ORACLE])
     assert not np.array_equal(clean.values["fixed-k"], noisy.values["fixed-k"])
 
@@ -58,7 +59,8 @@ def test_other_base_costs_change_what_is_paid(costs: BaseCosts) -> None:
 
 def test_a_permutation_of_base_costs_keeps_their_multiset() -> None:
     cell = Cell("retail", "claude", (), dispersion=1.0, costs=BaseCosts("permutation", 4))
-    costs, rule = cell.logged().rankings.costs, replace(cell, costs=BaseCosts()).logged().rankings.costs
+    costs = cell.logged().rankings.costs
+    rule = replace(cell, costs=BaseCosts()).logged().rankings.costs
     assert np.allclose(np.sort(costs, axis=1), np.sort(rule, axis=1))
     assert not np.array_equal(costs, rule)
 
@@ -68,7 +70,8 @@ def test_ratio_order_maps_its_decisions_back_to_the_ranking() -> None:
     policy.policy.k_ = 2  # type: ignore[attr-defined]
     acquired = policy.decide(LOGGED.rankings, PAYOFF).acquired
     ratio = LOGGED.rankings.scores / LOGGED.rankings.costs
-    kept, cut = np.where(acquired, ratio, np.inf).min(axis=1), np.where(acquired, -np.inf, ratio).max(axis=1)
+    kept = np.where(acquired, ratio, np.inf).min(axis=1)
+    cut = np.where(acquired, -np.inf, ratio).max(axis=1)
     assert (acquired.sum(axis=1) == 2).all()
     assert (kept >= cut).all()
 
@@ -92,7 +95,8 @@ def _same(first: Outcomes, second: Outcomes) -> bool:
 
 def test_results_do_not_depend_on_the_number_of_workers() -> None:
     cells = [replace(SMALL, seed=seed) for seed in range(3)]
-    one, two = run_jobs(cells, workers=1), run_jobs(cells, workers=2)
+    one = run_jobs(cells, workers=1)
+    two = run_jobs(cells, workers=2)
     assert list(one) == list(two) == cells
     assert all(_same(one[cell], two[cell]) for cell in cells)
 
@@ -177,7 +181,8 @@ def test_a_cell_that_is_not_stored_disagrees(tmp_path: Path) -> None:
 
 
 def test_every_stored_figure_is_compared(tmp_path: Path) -> None:
-    outcomes, table = run_jobs([SMALL], workers=1), _tiny_table()
+    outcomes = run_jobs([SMALL], workers=1)
+    table = _tiny_table()
     store_results(tmp_path, [table], outcomes)
     stored = stored_results(tmp_path)
     margin, level = stored.results

@@ -253,7 +253,8 @@ def test_a_task_has_a_vector_of_length_one(domain: domains.Domain) -> None:
 
 def test_equal_texts_have_equal_vectors(source: Path) -> None:
     for domain in NAMES:
-        vectors, first = domains.task_vectors(domain), dict[str, int]()
+        vectors = domains.task_vectors(domain)
+        first: dict[str, int] = {}
         texts = {task["task_id"]: task["text"] for task in lines(at(source, domain) / "tasks.jsonl")}
         for row, task_id in enumerate(domains.load(domain).task_ids.tolist()):
             assert (vectors[row] == vectors[first.setdefault(texts[task_id], row)]).all()
@@ -265,7 +266,8 @@ def test_requests_that_differ_have_vectors_that_differ(domain: str, distinct: in
 
 
 def test_telecom_tasks_of_one_group_share_their_vector() -> None:
-    vectors, groups = domains.task_vectors("telecom"), domains.load("telecom").groups
+    vectors = domains.task_vectors("telecom")
+    groups = domains.load("telecom").groups
     for group in set(groups.tolist()):
         assert len(np.unique(vectors[groups == group], axis=0)) == 1
 
@@ -432,7 +434,8 @@ def test_lists_miss_required_tools_as_often_as_published(domain: str, scorer: st
 
 def test_auc_counts_every_pair_and_ties_half() -> None:
     rng = np.random.default_rng(0)
-    positive, negative = rng.integers(0, 6, 40) / 5, rng.integers(0, 5, 70) / 5
+    positive = rng.integers(0, 6, 40) / 5
+    negative = rng.integers(0, 5, 70) / 5
     pairs = positive[:, None] - negative[None, :]
     assert auc(positive, negative) == pytest.approx(((pairs > 0) + 0.5 * (pairs == 0)).mean(), abs=1e-15)
     assert auc(positive, negative) + auc(negative, positive) == pytest.approx(1.0)

@@ -148,7 +148,8 @@ def test_tasks_of_your_own_are_replayed_as_those_of_a_domain_are(tmp_path: Path)
     path = tmp_path / "mine.jsonl"
     write_jsonl(domains.load("airline"), path)
     for dispersion in (0.0, 1.5):
-        mine, theirs = domains.load(str(path), domains.OWN, dispersion=dispersion), domains.load("airline")
+        mine = domains.load(str(path), domains.OWN, dispersion=dispersion)
+        theirs = domains.load("airline")
         priced = theirs.with_costs(domains.costs("airline", dispersion=dispersion))
         assert mine.digest() == priced.digest()
 

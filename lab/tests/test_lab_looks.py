@@ -37,11 +37,9 @@ def result(name: str, row: str, column: str, ours: Figure, paper: Figure | None)
     return Result(name, row, column, ours, paper, ours, paper, *judge(ours, paper))
 
 
-WIN, LOSS, UNCLEAR = (
-    Figure.between(0.048, 0.019, 0.075),
-    Figure.between(-0.31, -0.4, -0.2),
-    Figure.between(0.01, -0.02, 0.04),
-)
+WIN = Figure.between(0.048, 0.019, 0.075)
+LOSS = Figure.between(-0.31, -0.4, -0.2)
+UNCLEAR = Figure.between(0.01, -0.02, 0.04)
 GRID = table(
     "grid",
     tuple(
@@ -76,7 +74,8 @@ MIXED_RESULTS = [
     result("mixed", NASTY, "50% & more", WIN, Figure.between(0.1, 0.05, 0.15)),
     result("mixed", "keyword-rule", "d=0", Figure(float("nan")), Figure(0.1)),
 ]
-TABLES, RESULTS = (GRID, MIXED), [*GRID_RESULTS, *MIXED_RESULTS]
+TABLES = (GRID, MIXED)
+RESULTS = [*GRID_RESULTS, *MIXED_RESULTS]
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +121,8 @@ def test_summary_counts_every_verdict_once() -> None:
 
 
 def test_a_picture_is_written_twice_with_equal_bytes_each_time(tmp_path: Path, replays: dict[float, Outcomes]) -> None:
-    logged, payoff = random_logged(np.random.default_rng(0), 30, 5), Payoff(0.1)
+    logged = random_logged(np.random.default_rng(0), 30, 5)
+    payoff = Payoff(0.1)
 
     def draw() -> dict[str, Any]:
         return {
@@ -145,7 +145,8 @@ def test_a_picture_is_written_twice_with_equal_bytes_each_time(tmp_path: Path, r
 
 
 def test_payoff_by_depth_places_policies_at_their_means(replays: dict[float, Outcomes]) -> None:
-    logged, payoff = random_logged(np.random.default_rng(0), 30, 5), Payoff(0.1)
+    logged = random_logged(np.random.default_rng(0), 30, 5)
+    payoff = Payoff(0.1)
     whole, near = pictures.payoff_by_depth_picture(logged, payoff, replays[0.0], POLICIES).axes
     drawn = {line.get_label(): line.get_xydata() for line in whole.lines}
     np.testing.assert_allclose(np.asarray(drawn["common top-k"])[:, 1], payoff.by_depth(logged).mean(axis=0))

@@ -32,7 +32,8 @@ from camdf_lab.policies import (
 )
 from golden_policies import Golden, golden, kept, lists
 
-EXACT, PARTIAL = Payoff(0.12), Payoff(0.12, "partial")
+EXACT = Payoff(0.12)
+PARTIAL = Payoff(0.12, "partial")
 TRAIN, VALIDATION, TEST = (sample_tasks(seed) for seed in (1, 2, 3))
 VARIANTS: dict[str, Callable[[], Policy]] = {
     **{policy.kind: policy for policy in LIBRARY},
@@ -142,7 +143,8 @@ def test_marks_follow_rows_order_padding_and_prices() -> None:
 def test_a_stored_policy_decides_as_it_did_when_it_was_saved(each: Golden, tmp_path: Path) -> None:
     path = tmp_path / "policy.json"
     path.write_bytes(each.content)
-    policy, rankings = camdf.load(path), lists()
+    policy = camdf.load(path)
+    rankings = lists()
     marked = MarkedRankings.of(rankings, (rankings.tool_ids % 3 == 1) & rankings.listed)
     assert type(policy) in LIBRARY
     assert kept(policy, marked) == each.kept

@@ -12,7 +12,9 @@ from camdf_lab.newton import NewtonSums, minimize, partial_sums, penalized
 
 def test_an_integer_weight_equals_repeating_the_row() -> None:
     rng = np.random.default_rng(4)
-    matrix, labels, times = rng.normal(size=(50, 3)), rng.random(50) < 0.4, rng.integers(1, 4, 50)
+    matrix = rng.normal(size=(50, 3))
+    labels = rng.random(50) < 0.4
+    times = rng.integers(1, 4, 50)
     coefficients = rng.normal(size=4)
     weighted = partial_sums(matrix, labels, times.astype(float), coefficients)
     rows = np.repeat(np.arange(50), times)
@@ -24,8 +26,11 @@ def test_an_integer_weight_equals_repeating_the_row() -> None:
 
 def test_the_gradient_and_the_hessian_are_those_of_the_loss() -> None:
     rng = np.random.default_rng(5)
-    matrix, labels, weights = rng.normal(size=(40, 4)), rng.random(40) < 0.5, rng.random(40)
-    here, little = rng.normal(size=5), 1e-6
+    matrix = rng.normal(size=(40, 4))
+    labels = rng.random(40) < 0.5
+    weights = rng.random(40)
+    here = rng.normal(size=5)
+    little = 1e-6
     sums = penalized(partial_sums(matrix, labels, weights, here), here, 0.7)
     for i, direction in enumerate(np.eye(5)):
         sides = [here + sign * little * direction for sign in (1, -1)]

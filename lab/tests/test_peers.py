@@ -71,10 +71,12 @@ def test_what_the_filters_answered_is_their_limit_and_threshold(
     differ = total = 0
     for case in CASES.values():
         if peer in case.peers:
-            answer, listed = case.peers[peer], case.logged.rankings.listed
+            answer = case.peers[peer]
+            listed = case.logged.rankings.listed
             assert answer.scores is not None
             mask = (answer.places < limit) & (answer.scores >= threshold) & listed
-            mask = mask | (listed & ~mask.any(axis=1, keepdims=True)) if all_if_none else mask
+            if all_if_none:
+                mask = mask | (listed & ~mask.any(axis=1, keepdims=True))
             differ += int((mask != answer.default).any(axis=1).sum())
             total += len(mask)
     assert total > 500
@@ -117,7 +119,8 @@ def test_nothing_that_is_decided_on_was_learned_from() -> None:
 
 def test_tuning_takes_what_earns_most_on_the_known_labels() -> None:
     case = CASES["airline", "minilm"]
-    known, payoff = np.arange(0, 20), Payoff(0.05)
+    known = np.arange(0, 20)
+    payoff = Payoff(0.05)
     (chosen,) = methods.tuned(methods.best_of("fastmcp-bm25"))(case, known, known, payoff)
     masks = methods.best_of("fastmcp-bm25")(case, known)
     paid = [float(payoff.of(case.logged.take(known), mask[known]).mean()) for mask in masks]
@@ -176,7 +179,8 @@ def test_everyday_requests_have_what_the_product_says_of_its_own_ranking() -> No
         (row,) = (row for row in stored_rankings if (row["ranking"], row["examples"]) == ("Start", with_examples))
         for size, ways in daily.items():
             groups = row["requests"][size].values()
-            loaded, asked = (sum(group[key] for group in groups) for key in ("loaded", "requests"))
+            loaded = sum(group["loaded"] for group in groups)
+            asked = sum(group["requests"] for group in groups)
             assert len(ways[name].worst) == asked
             assert ways[name].within(page.BEST) * asked == pytest.approx(loaded, abs=1)
 

@@ -298,7 +298,9 @@ def test_figures_names_what_it_cannot_read() -> None:
         figures("a | .5", ("x", "y"))
 
 
-CLEAR, TIE, BELOW = Figure(0.1, clear=True), Figure(0.1, clear=False), Figure(-0.1, clear=True)
+CLEAR = Figure(0.1, clear=True)
+TIE = Figure(0.1, clear=False)
+BELOW = Figure(-0.1, clear=True)
 
 
 @pytest.mark.parametrize(
@@ -354,7 +356,8 @@ def test_difference_pools_cells_task_by_task_and_leaves_out_untested_tasks() -> 
 def test_difference_by_group_resamples_groups() -> None:
     payoffs = np.repeat([1.0, -0.2], 50)
     replayed = outcomes({"a": payoffs.tolist(), "b": [0.0] * 100}, groups=["x"] * 50 + ["y"] * 50)
-    by_task, by_group = Difference("a", "b").of([replayed]), Difference("a", "b", by_group=True).of([replayed])
+    by_task = Difference("a", "b").of([replayed])
+    by_group = Difference("a", "b", by_group=True).of([replayed])
     assert by_task.value == by_group.value == pytest.approx(0.4)
     assert by_task.clear
     assert not by_group.clear
