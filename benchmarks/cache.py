@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 from conversations import minilm
 
 import camdf
-from camdf.gate import Gate
+from camdf.gate import Gate, GateDecision, Limits
 from camdf.gate.lists import Mode
 from camdf.gate.tool_search import FIND, NAME_TOKENS, listing
 from camdf.policies.rules import TopShare
@@ -42,7 +42,6 @@ from camdf_traces.readers.steps import tool_that_ran
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "parts"))
 
-from camdf.gate import Limits
 from everyday import Turn, catalogue, conversations, played
 
 SIZES = (12, 24, 40, 100, 250, 500)
@@ -106,7 +105,9 @@ def bill(conversation: Played, read: float, write: float, *, shared: bool = Fals
     """What its model calls cost, in bytes at the price of one that is not cached: what a call shares with the one
     before it, from the start, is read from the cache. With `shared`, the cache has the first list already."""
     total = SCORED * conversation.scored
-    before: list[str] = conversation.prompts[0][: conversation.listed] if shared else []
+    before: list[str] = []
+    if shared:
+        before = conversation.prompts[0][: conversation.listed]
     for prompt in conversation.prompts:
         same = zip(prompt, before, strict=False)
         again = next((place for place, (a, b) in enumerate(same) if a != b), min(len(prompt), len(before)))
@@ -127,13 +128,8 @@ def play(
     """A whole conversation: the model calls what the script calls, after a search where a tool was cut."""
     tool_search = mode in SEARCHING
     gated = mode not in WHOLE
-    limits = Limits(seconds=None, search_names=0 if mode == "the same, without names" else NAME_TOKENS)
-    if mode == START:
-        gate = gate or Gate.start(tools, limits=limits)
-    else:
-        share = TopShare(0.375 if tool_search else 0.5)
-        joining: Mode = "append" if mode == "append" else "drop"
-        gate = Gate(share, scorer, camdf.Payoff(0.0), mode=joining, limits=limits)
+    if gate is None or mode != START:
+        gate = gate_of(mode, tools, scorer)
     history: list[dict[str, Any]] = [{"role": "system", "content": system}]
     prompts = []
     scored = 0.0
@@ -143,20 +139,23 @@ def play(
     known: set[str] = set()
 
     def prompt() -> list[str]:
-        sent = history if decision is None else decision.messages(history)
-        return [*loaded, *map(_line, sent)]
+        if decision is None:
+            return [*loaded, *map(_line, history)]
+        return [*loaded, *map(_line, decision.messages(history))]
 
     for turn in turns:
         history.append({"role": "user", "content": turn.content})
-        decision = gate.decide(history, tools, tool_search=tool_search, model=MODEL) if gated else None
-        sent = tools if decision is None else decision.tools
-        loaded = list(map(_line, sent))
-        names = {view(tool).name for tool in sent}
-        names |= set() if decision is None else set(decision.joined)
-        if decision is not None and decision.cut and tool_search:
-            loaded += [_line(SEARCH)] if mode == "defer" else map(Tool.definition, decision.search)
+        decision: GateDecision | None = None
+        loaded = list(map(_line, tools))
+        names = {view(tool).name for tool in tools}
+        if gated:
+            decision = gate.decide(history, tools, tool_search=tool_search, model=MODEL)
+            scored += size(_line(turn.content))
+            loaded = list(map(_line, decision.tools))
+            names = {view(tool).name for tool in decision.tools} | set(decision.joined)
+            if decision.cut and tool_search:
+                loaded += [_line(SEARCH)] if mode == "defer" else map(Tool.definition, decision.search)
         listed = listed or len(loaded) + 1
-        scored += size(_line(turn.content)) if gated else 0
         hidden: set[str] = set()
         answers = iter(played(turn, names if tool_search else None)[1:])
         for message in answers:
@@ -175,6 +174,17 @@ def play(
             history += [message, *(next(answers) for _ in message.get("tool_calls", ()))]
         lacking += bool(hidden and not tool_search)
     return Played(prompts, scored, lacking, searches, listed)
+
+
+def gate_of(mode: str, tools: list[Any], scorer: Scorer | None) -> Gate:
+    """The gate of a mode."""
+    names = {"the same, without names": 0}.get(mode, NAME_TOKENS)
+    limits = Limits(seconds=None, search_names=names)
+    if mode == START:
+        return Gate.start(tools, limits=limits)
+    share = TopShare(0.375 if mode in SEARCHING else 0.5)
+    joining: Mode = "append" if mode == "append" else "drop"
+    return Gate(share, scorer, camdf.Payoff(0.0), mode=joining, limits=limits)
 
 
 def sends_all(conversation: Played, tools: list[Any]) -> bool:
@@ -219,22 +229,22 @@ def rows(scorer: Scorer | None, sizes: Sequence[int], modes: Sequence[str]) -> l
     for tools in sizes:
         for length in TURNS:
             cases = [(tools_for(turns, tools), turns, system) for turns, system in beginnings(length)]
-            whole = {mode: [play(mode, *case, scorer) for case in cases] for mode in modes}
             turns = len(cases) * length
-            searched = {
-                mode: round(sum(one.searches for one in whole[mode]) / turns, 4) for mode in modes if mode in SEARCHING
-            }
+            whole: dict[str, list[Played]] = {}
+            searched: dict[str, float] = {}
+            for mode in modes:
+                whole[mode] = [play(mode, *case, scorer) for case in cases]
+                if mode in SEARCHING:
+                    searched[mode] = round(sum(one.searches for one in whole[mode]) / turns, 4)
             further: dict[str, Any] = {"searches a turn": searched}
             if (cut := whole.get("drop, no tool search")) is not None:
                 further = {LACKING: round(sum(one.lacking for one in cut) / turns, 4), **further}
             for (price, (read, write)), cached in product(PRICES.items(), CACHES):
-                billed = {
-                    mode: sum(
-                        bill(one, read, write, shared=cached == "shared" and sends_all(one, listed))
-                        for one, (listed, *_) in zip(whole[mode], cases, strict=True)
-                    )
-                    for mode in modes
-                }
+                billed = dict.fromkeys(modes, 0.0)
+                for mode in modes:
+                    for one, (listed, *_) in zip(whole[mode], cases, strict=True):
+                        shared = cached == "shared" and sends_all(one, listed)
+                        billed[mode] += bill(one, read, write, shared=shared)
                 ratios = {mode: round(billed[mode] / billed["no gate"], 4) for mode in modes[1:]}
                 of = {"tools": tools, "turns": length, "cached": price, "cache": cached}
                 rows_so_far.append({**of, **ratios, **further})
@@ -249,16 +259,22 @@ def table(stored: Sequence[dict[str, Any]], modes: Sequence[str] = MODES) -> str
     lines = [f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads)]
     several = [row for row in stored if row["cache"] == "empty" and row["turns"] > 1]
     for length in dict.fromkeys(row["tools"] for row in several):
-        of = [row for row in several if row["tools"] == length]
-        cells = [f"{min(row[mode] for row in of):.2f} to {max(row[mode] for row in of):.2f}" for mode in modes[1:]]
-        cells += [f"up to {max(row[LACKING] for row in of):.0%}"] if lacks else []
+        of_length = [row for row in several if row["tools"] == length]
+        cells = [lowest_to_highest([row[mode] for row in of_length]) for mode in modes[1:]]
+        if lacks:
+            cells.append(f"up to {max(row[LACKING] for row in of_length):.0%}")
         lines.append(f"| {length} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def pays_from(stored: Sequence[dict[str, Any]], mode: str, **of: Any) -> str:
+def lowest_to_highest(ratios: Sequence[float]) -> str:
+    """A range, as a table has it."""
+    return f"{min(ratios):.2f} to {max(ratios):.2f}"
+
+
+def pays_from(stored: Sequence[dict[str, Any]], mode: str, **situation: Any) -> str:
     """The shortest measured list from which on a mode costs less than no gate."""
-    ratios = {row["tools"]: row[mode] for row in stored if all(row[key] == value for key, value in of.items())}
+    ratios = {row["tools"]: row[mode] for row in stored if situation.items() <= row.items()}
     too_short = [length for length, ratio in ratios.items() if ratio > PAYS]
     longer = [length for length in ratios if length > max(too_short, default=0)]
     return f"{min(longer)} tools" if longer else "never here"
@@ -271,8 +287,9 @@ def pays_table(stored: Sequence[dict[str, Any]]) -> str:
     lines = [f"| the whole list is | turns | {' | '.join(heads)} |", "|" + " --- |" * (2 + len(heads))]
     for cached, told in zip(CACHES, ("not cached at first", "cached before the first call"), strict=True):
         for turns in TURNS:
-            of = {"turns": turns, "cache": cached}
-            cells = [pays_from(stored, mode, cached=price, **of) for mode in modes for price in PRICES]
+            cells = [
+                pays_from(stored, mode, turns=turns, cached=price, cache=cached) for mode in modes for price in PRICES
+            ]
             lines.append(f"| {told} | {turns} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -340,13 +357,15 @@ def main() -> int:
     modes = RECIPE if chosen.recipe else MODES
     scorer = None if chosen.recipe or chosen.stored else minilm(chosen.model)
     now = json.loads(chosen.stored.read_text()) if chosen.stored else rows(scorer, chosen.tools, modes)
-    print(table(now, modes) if chosen.recipe else f"{table(now)}\n\n{pays_table(now)}")
+    print(table(now, modes))
+    if not chosen.recipe:
+        print(f"\n{pays_table(now)}")
+        for line in missed(now):
+            print(line, file=sys.stderr)
     if chosen.json:
         chosen.json.write_text(json.dumps(now, indent=1) + "\n")
     if chosen.picture:
         pictures(now, chosen.picture)
-    for line in [] if chosen.recipe else missed(now):
-        print(line, file=sys.stderr)
     if chosen.check:
         stored = [row for row in json.loads(chosen.check.read_text()) if row["tools"] in chosen.tools]
         differ = [
