@@ -16,7 +16,7 @@ from camdf.errors import needs
 from camdf.gateway import intake
 from camdf.gateway.config import ServerEntry
 from camdf.gateway.intake import Intake, characters, taken_in
-from camdf.gateway.process import ServerProcess
+from camdf.gateway.process import ServerProcess, done_to_the_end
 from camdf.gateway.sign_in import NeedsSignInError, stored_sign_in
 
 with needs("mcp"):
@@ -116,7 +116,7 @@ class Link:
                 self.client = None
                 if client is not None:
                     with suppress(Exception):
-                        await asyncio.wait_for(client.close(), CONNECT)
+                        await done_to_the_end(asyncio.wait_for(client.close(), CONNECT))
             was_steady = monotonic() - began > STEADY
             rest = 0.0 if was_steady else min(LONGEST_REST, max(1.0, 2 * rest))
             await asyncio.sleep(rest)

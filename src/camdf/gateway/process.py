@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from typing import Any
@@ -70,10 +70,7 @@ class ServerProcess(ClientTransport):
             async with options.session_class(arrived, leaving, **session_kwargs) as session:
                 yield session
         finally:
-            ending = asyncio.create_task(
-                _end_process(process, pipes)
-            )  # of its own: whoever is canceled cannot leave it
-            await asyncio.shield(ending)
+            await done_to_the_end(_end_process(process, pipes))
             for stream in (arriving, arrived, leaving, left):
                 stream.close()
 
@@ -173,22 +170,40 @@ async def _write_messages(process: Any, left: Any) -> None:
                 await process.stdin.drain()
 
 
+async def done_to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Wait until some work is done, however often whoever waits is canceled: that takes effect after it."""
+    task = asyncio.create_task(work)
+    canceled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            canceled = error
+    if canceled is not None:
+        raise canceled
+
+
 async def _end_process(process: Any, pipes: list[asyncio.Task[None]]) -> None:
     """End a server: its input closes, then it is told to end, then it is killed, with all that it started."""
-    for pipe in pipes[:2]:
-        pipe.cancel()
-    with suppress(OSError, RuntimeError):
-        process.stdin.close()
-    is_over = await _exited(process)
-    if not is_over:
-        _signal_group(process, signal.SIGTERM)
+    try:
+        for pipe in pipes[:2]:
+            pipe.cancel()
+        with suppress(OSError, RuntimeError):
+            process.stdin.close()
         is_over = await _exited(process)
-        _signal_group(process, _KILL)  # what it started may be there still
-    if not is_over:
-        await _exited(process)
-    with suppress(TimeoutError):
-        await asyncio.wait_for(asyncio.gather(*pipes, return_exceptions=True), GRACE)
-    process._transport.close()  # else a child that has the pipes keeps them open
+        if not is_over:
+            _signal_group(process, signal.SIGTERM)
+            is_over = await _exited(process)
+            _signal_group(process, _KILL)  # what it started may be there still
+        if not is_over:
+            await _exited(process)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*pipes, return_exceptions=True), GRACE)
+    except asyncio.CancelledError:  # the event loop itself ends
+        _signal_group(process, _KILL)
+        raise
+    finally:
+        process._transport.close()  # else a child that has the pipes keeps them open
 
 
 async def _exited(process: Any) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 CHANGED = "notifications/tools/list_changed"
 count = 0
+settings: dict[str, str] = {}
 
 
 def tool(name: Any, description: Any = "Do a thing.", **others: Any) -> dict[str, Any]:
@@ -26,6 +27,10 @@ def nested(depth: int) -> Any:
     for _ in range(depth):
         value = {"a": value}
     return value
+
+
+def of_a(schema: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"a": schema}}
 
 
 LISTS: dict[str, Any] = {
@@ -47,7 +52,13 @@ LISTS: dict[str, Any] = {
     ],
     "deep": lambda: [tool("t", inputSchema={"type": "object", "x": nested(300)}), tool("u")],
     "no list": lambda: {"a": 1},
+    "slow pattern": lambda: [tool("t", outputSchema=of_a({"type": "string", "pattern": "^(a+)+$"}))],
+    "a schema elsewhere": lambda: [tool("t", outputSchema=of_a({"$ref": settings["elsewhere"]}))],
 }
+
+
+SCHEMAS = ("slow pattern", "a schema elsewhere")
+"""Behaviors that declare what a call answers with, so that whoever believes it checks that, for hours or by a fetch."""
 
 
 def send(message: Any) -> None:
@@ -94,7 +105,10 @@ def answer(method: str, behavior: str, params: dict[str, Any]) -> Any:
             raise ValueError("no list today")
         return {"tools": LISTS.get(behavior, LISTS["list"])()}
     if method == "tools/call":
-        return {"content": [{"type": "text", "text": json.dumps([params["name"], params.get("arguments")])}]}
+        said = [{"type": "text", "text": json.dumps([params["name"], params.get("arguments")])}]
+        return (
+            {"content": said, "structuredContent": {"a": "a" * 40 + "!"}} if behavior in SCHEMAS else {"content": said}
+        )
     if method == "prompts/list":
         return {"prompts": [{"name": name, "description": "A prompt."} for name in prompts]}
     if method == "prompts/get":
@@ -121,7 +135,7 @@ def go_on(rest: list[str]) -> None:
 
 if __name__ == "__main__":
     behaviors = [word for word in sys.argv[1:] if "=" not in word]
-    settings = dict(word.split("=") for word in sys.argv[1:] if "=" in word)
+    settings = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
     label = settings.get("label", "")
     prompts = [name for name in settings.get("prompts", "").split(",") if name]
     behavior = behaviors[0]

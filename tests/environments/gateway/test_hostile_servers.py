@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastmcp.client.transports import StdioTransport
 from gateways import client_file, connected, own_state, text
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +24,7 @@ from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResul
 from camdf.cli import main
 from camdf.gateway.config import ServerEntry
 from camdf.gateway.folder import Folder
+from camdf.gateway.process import ServerProcess
 from camdf.gateway.server import Gateway
 
 state = pytest.fixture(autouse=True)(own_state)
@@ -176,6 +180,79 @@ def test_a_server_that_hangs_holds_up_no_call_of_another(tmp_path: Path, monkeyp
             await calls(client, 0.1)
             assert text(await client.call_tool("call_tool", {"name": "office_t", "arguments": {}}))
             assert time.monotonic() - began < 5
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_no_server_outlives_an_event_loop_that_ends_while_the_server_is_being_ended(times: int) -> None:
+    """It notices neither that its input closes nor that it is told to end."""
+    deaf = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('{}', flush=True); time.sleep(1000)"
+    )
+    marker = f"camdf-deaf-{os.getpid()}-{times}"
+    stdio = StdioTransport(sys.executable, ["-c", deaf, marker])
+    process = ServerProcess("deaf", stdio, lambda why: None)
+
+    async def used(started: asyncio.Event) -> None:
+        async with process.connect_session():
+            started.set()
+            await asyncio.sleep(1_000)
+
+    async def run() -> None:
+        started = asyncio.Event()
+        session = asyncio.create_task(used(started))
+        await started.wait()
+        await asyncio.sleep(0.5)  # until it is deaf
+        for _ in range(times):
+            session.cancel()
+            await asyncio.sleep(0.01)
+
+    asyncio.run(run())
+    listed = subprocess.run(["ps", "-eww", "-o", "args"], capture_output=True, text=True, check=True).stdout
+    assert marker not in listed
+
+
+@pytest.mark.parametrize("behavior", ["slow pattern", "a schema elsewhere"])
+def test_what_a_server_declares_of_its_answers_is_neither_computed_nor_fetched(tmp_path: Path, behavior: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.settimeout(0.5)
+        where = f"elsewhere=http://127.0.0.1:{elsewhere.getsockname()[1]}/schema"
+        path = client_file(tmp_path, {"office": hostile("list"), "bad": hostile(behavior, where)})
+
+        async def run() -> None:
+            async with connected(path, era="legacy") as (client, _):
+                await client.list_tools()
+                asked = {"name": "bad_t", "arguments": {}}  # by what has no schema: else the client checks the answer
+                bad = asyncio.create_task(client.call_tool("call_tool", asked, raise_on_error=False))
+                await calls(client, 1.0)
+                await asyncio.wait_for(asyncio.wait([bad]), 10)
+
+        asyncio.run(run())
+        with pytest.raises(TimeoutError):
+            elsewhere.accept()
+
+
+def test_of_a_hundred_calls_at_once_each_has_its_own_answer_whichever_are_canceled(tmp_path: Path) -> None:
+    path = client_file(tmp_path, {"office": hostile("list"), "bad": hostile("list", "die")})
+
+    async def run() -> None:
+        async with connected(path) as (client, gateway):
+            await client.list_tools()
+            every = [asyncio.create_task(client.call_tool("office_t", {"number": number})) for number in range(100)]
+            dying = [
+                asyncio.create_task(client.call_tool("bad_t", {"number": number}, raise_on_error=False))
+                for number in range(20)
+            ]
+            await asyncio.sleep(0.02)
+            for task in every[::2]:
+                task.cancel()
+            for number, task in enumerate(every):
+                if number % 2:
+                    assert json.loads(text(await asyncio.wait_for(task, 30))) == ["t", {"number": number}]
+            await asyncio.wait(dying, timeout=30)
+            await calls(client, 1.0)
+            assert "number" not in gateway.folder.log.read_text(), "arguments are not logged"
 
     asyncio.run(run())
 
