@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
@@ -113,12 +114,18 @@ def written(folder: Path) -> dict[int, dict[str, Any]]:
     return {each["seq"]: each for each in map(json.loads, lines)}
 
 
-def test_no_accepted_outcome_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
+OUTCOMES = max(60, int(os.environ.get("CASES", "0")) // 2)
+"""How many are accepted before each of two kills; CASES=2000 is the long form."""
+
+
+def test_no_accepted_outcome_is_lost_when_the_process_is_killed(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     folder, told = folder_of(tmp_path / "served"), dict[int, str]()
     for round_ in range(2):
         with running(folder) as service:
             clients = Clients(service, f"round-{round_}")
-            while len(clients.told) < 60:
+            while len(clients.told) < OUTCOMES:
                 time.sleep(0.01)
             service.kill()
             clients.end()
@@ -130,6 +137,7 @@ def test_no_accepted_outcome_is_lost_when_the_process_is_killed(tmp_path: Path) 
         accepted = service.ask(
             "/v1/outcomes", {"decision": marked("the last", ""), "called": [], "success": False}
         ).body
+    record_property("cases", len(told))
     found = written(folder)
     assert {number: found[number]["decision"] for number in told} == told
     assert sorted(found) == list(range(1, len(found) + 1))

@@ -34,7 +34,7 @@ def refuse(where: str, field: str, requirement: str, value: object, remedy: str)
     if isinstance(value, Pairs):
         value = dict(value)
     shown = _shown.repr(value)
-    raise DataError(f"{where}, field {field!r}: must {requirement}. Got {shown} instead. {remedy}")
+    raise DataError(f"{where}, field {_shown.repr(field)}: must {requirement}. Got {shown} instead. {remedy}")
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, Pairs]]:
