@@ -7,6 +7,11 @@ its client makes room. Fields that follow a body (trailers) are counted and drop
 uvicorn itself bounds neither how slowly a head arrives nor how many heads may be half there, since an ASGI application
 is first called when a head is whole, and it closes no connection whose answer stays unread. Its parser `httptools` has
 no bound on the size of a head, and `h11`, which has one, answers 400 without a word.
+
+So this is a subclass of a class that uvicorn does not call public. What is public was tried in its place: uvicorn 0.54
+with `limit_concurrency`, `h11_max_incomplete_event_size` and a middleware that gives a body its seconds and bytes.
+14 of the 30 tests of heads and of the wire fail with `h11`, and 16 with `httptools`. Half a head is waited for beyond
+the 60 seconds of the test, 1,010 slow connections have all others answered 503, and `httptools` takes 100 MB of a head.
 """
 
 from __future__ import annotations
