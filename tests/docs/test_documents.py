@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import grimp
 import pytest
 
+from camdf._settings import Settings
 from camdf.gate import Limits, Rollout
 from camdf.service.config import GateSettings, RolloutOfFile
 
@@ -168,6 +169,23 @@ def test_the_tables_of_settings_are_what_the_code_says() -> None:
     assert page == written(page), "python docs/settings_table.py writes them"
     assert GateSettings.limits == Limits(seconds=2.0), "the page names what the service sets otherwise"
     assert "`limits.seconds` is 2.0" in page
+
+
+def test_every_class_of_settings_stands_once_among_the_tables() -> None:
+    tables = runpy.run_path(str(ROOT / "docs" / "settings_table.py"))["TABLES"]
+    drawn = [kind.__name__ for kinds in tables.values() for kind in kinds.values()]
+    parts = {"ToolStatistics": "what traces say", "RolloutOfFile": "the page has one table for both"}
+    made = [kind.__name__ for kind in descendants(Settings) if kind.__module__.startswith("camdf.")]
+    assert sorted([*drawn, *parts]) == sorted(made)
+
+
+def descendants(kind: type[Settings]) -> list[type[Settings]]:
+    """Every class that inherits from one."""
+    children = kind.__subclasses__()
+    return [*children, *(each for child in children for each in descendants(child))]
+
+
+def test_a_file_and_a_program_have_the_same_defaults_of_a_rollout() -> None:
     in_file, in_code = ({field.name: field.default for field in fields(kind)} for kind in (RolloutOfFile, Rollout))
     assert in_code == in_file, "the page has one table for both"
 

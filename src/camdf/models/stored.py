@@ -12,7 +12,7 @@ An attribute is kept in a file where its annotation has a check, and is read by 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,12 +121,20 @@ def small_rows(value: Any) -> tuple[tuple[int, ...], ...]:
         rows = [bytes.fromhex(line) for line in value.split("\n")]
     except ValueError:
         raise ValueError(must) from None
-    return tuple(tuple(byte - 128 for byte in row) for row in rows)
+    return tuple(map(_weights, rows))
 
 
 def rows_as_text(rows: Any) -> str:
     """The inverse of `small_rows`."""
-    return "\n".join(bytes(weight + 128 for weight in row).hex() for row in rows)
+    return "\n".join(map(_digits, rows))
+
+
+def _weights(row: bytes) -> tuple[int, ...]:
+    return tuple(byte - 128 for byte in row)
+
+
+def _digits(row: Sequence[int]) -> str:
+    return bytes(weight + 128 for weight in row).hex()
 
 
 def object_of(kind: Any) -> Check:

@@ -116,7 +116,8 @@ def to_json(policy: Policy, training: Training | None = None) -> str:
 def from_json(content: bytes, policies: Iterable[type[Policy]] = LIBRARY) -> Policy:
     """The policy in a document, or an ArtifactError; nothing else is ever raised."""
     document = _document(content)
-    kinds, kind = by_kind(policies), document["kind"]
+    kinds = by_kind(policies)
+    kind = document["kind"]
     known = kinds.get(kind) or added_policy(ALIASES.get(kind, kind))
     if known is None:
         ours = sorted({policy.kind for policy in kinds.values()})

@@ -108,7 +108,9 @@ class RolloutOfFile(Rollout):
 
 
 def _scorer(value: Any) -> Any:
-    return value if isinstance(value, ScorerSettings) else one_of("start", "bm25", "none")(value)
+    if isinstance(value, ScorerSettings):
+        return value
+    return one_of("start", "bm25", "none")(value)
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,9 @@ class GateSettings(Settings):
     @property
     def searches(self) -> bool:
         """Whether agents can run the tool search, where a request does not say."""
-        return self.policy == START if self.tool_search is None else self.tool_search
+        if self.tool_search is None:
+            return self.policy == START
+        return self.tool_search
 
 
 GROUPS: dict[str, type[Any]] = {
@@ -362,7 +366,8 @@ class Configuration:
         holders = holders or {"": ("server", vars(self.server))}
         known: dict[str, str] = {}
         for tenant, (place, holder) in holders.items():
-            token_sha256, variable = holder.get("token_sha256", ""), holder.get("token_variable", "")
+            token_sha256 = holder.get("token_sha256", "")
+            variable = holder.get("token_variable", "")
             if variable:
                 token = os.environ.get(variable, "")
                 if len(token) < 16:

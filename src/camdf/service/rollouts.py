@@ -56,7 +56,9 @@ def check_rollout(table: Table, table_of: Callable[[str], str], folder: str) -> 
 def _source(value: Any, folder: str) -> Any:
     if isinstance(value, dict):
         return Flag(_client(f"rollout names the flag {value['flag']!r}"), value["flag"])
-    return os.path.join(folder, value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return os.path.join(folder, value)
+    return value
 
 
 def _check_file(path: Path, checked: Callable[[Any], Any], said: str, example: str) -> None:

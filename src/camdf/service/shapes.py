@@ -70,7 +70,8 @@ class DecideRequest(Body):
 
     def __post_init__(self) -> None:
         """Either shape, and not both."""
-        ranked, talked = self.ranking is not UNSET, (self.messages is not UNSET, self.tools is not UNSET)
+        ranked = self.ranking is not UNSET
+        talked = (self.messages is not UNSET, self.tools is not UNSET)
         if (ranked and any(talked)) or (not ranked and not all(talked)):
             raise ValueError("Give either a 'ranking', or 'messages' together with 'tools'")
 
