@@ -910,8 +910,9 @@ MUTATED = int(os.environ.get("MUTATED", "8000"))
 
 
 def test_documents_mutated_under_a_good_digest_are_refused_or_decide(
-    read: Callable[[bytes], Policy | str],
+    read: Callable[[bytes], Policy | str], record_property: Callable[[str, object], None]
 ) -> None:
+    record_property("cases", MUTATED)
     rng = random.Random(20240501)
     loaded, wrong = 0, 0
     for _ in range(MUTATED):
@@ -926,7 +927,10 @@ def test_documents_mutated_under_a_good_digest_are_refused_or_decide(
     assert wrong > MUTATED / 3
 
 
-def test_files_with_mutated_bytes_are_refused_or_mean_the_same(read: Callable[[bytes], Policy | str]) -> None:
+def test_files_with_mutated_bytes_are_refused_or_mean_the_same(
+    read: Callable[[bytes], Policy | str], record_property: Callable[[str, object], None]
+) -> None:
+    record_property("cases", MUTATED)
     rng = random.Random(20240502)
     known = {json.loads(text)["sha256"] for text in originals()}
     refused = 0
