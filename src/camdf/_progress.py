@@ -63,7 +63,9 @@ def in_megabytes(total: int, progress: Progress) -> Callable[[int], None]:
 
 
 def _time_left(left: float, before: str = "") -> str:
-    return f"{before}about {left:.0f} s left" if isfinite(left) else ""
+    if not isfinite(left):
+        return ""
+    return f"{before}about {left:.0f} s left"
 
 
 def _progress_lines(what: str, seconds: float, after: float) -> Progress:

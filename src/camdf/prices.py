@@ -165,7 +165,9 @@ class Prices(Settings):
             raise DataError(
                 f"{path}: must be what `camdf mine --statistics` writes, and is not. Mine the traces again."
             ) from None
-        measured = {"statistics": tools, "turns": turns} if runs else {"statistics": tools}
+        measured: dict[str, Any] = {"statistics": tools}
+        if runs:
+            measured["turns"] = turns
         return cls(**{**measured, **settings})
 
     def of(self, tool: Tool) -> float:

@@ -64,7 +64,9 @@ class Tool:
     @property
     def full_name(self) -> str:
         """Server and name, as "mail/send"; the name alone where no server is known."""
-        return f"{self.server}/{self.name}" if self.server else self.name
+        if not self.server:
+            return self.name
+        return f"{self.server}/{self.name}"
 
     @property
     def text(self) -> str:
@@ -78,10 +80,11 @@ class Tool:
         What a scorer said of a tool stands as long as this is the same.
         """
         of_itself = self.server, self.name, self.description[:READ]
-        properties = self.parameters.get("properties") if isinstance(self.parameters, dict) else None
-        if not isinstance(properties, dict):
-            return of_itself
-        return *of_itself, *map(str, islice(properties, PARAMETERS))
+        if isinstance(self.parameters, dict):
+            properties = self.parameters.get("properties")
+            if isinstance(properties, dict):
+                return *of_itself, *map(str, islice(properties, PARAMETERS))
+        return of_itself
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -491,6 +494,7 @@ def forced_tools(tool_choice: Any) -> list[str]:
     name = inner.get("name") if isinstance(inner, Mapping) else tool_choice.get("name")
     if name:
         return [str(name)]
-    within = tool_choice.get("allowed_tools")
-    allowed = within if isinstance(within, Mapping) else tool_choice
+    allowed = tool_choice.get("allowed_tools")
+    if not isinstance(allowed, Mapping):
+        allowed = tool_choice
     return [named for tool in allowed.get("tools") or () for named in forced_tools(tool)]

@@ -233,7 +233,7 @@ def test_what_a_gateway_left_that_was_killed_is_forgotten_with_its_log_or_withou
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file = tmp_path / "mcp.json"
     file.write_text('{"mcpServers": {"mail": {"command": "x"}}}', encoding="utf-8")
-    folder = Folder.of(file)
+    folder = Folder.of_client_file(file)
 
     def look(step: int) -> None:
         if not has_log:
@@ -265,11 +265,11 @@ def test_the_log_of_a_gateway_is_forgotten_by_the_file_of_the_client_that_starts
     monkeypatch.chdir(tmp_path)
     client = tmp_path / ".claude.json"
     client.write_text('{"mcpServers": {"mail": {"command": "x"}}}', encoding="utf-8")
-    Folder.of(client).note("search", query=SECRET)
+    Folder.of_client_file(client).note("search", query=SECRET)
     assert main(["mcp", "install", "claude-code", "--yes"]) == 0
     if is_readable:
         (copy,) = (tmp_path / "state").rglob("*/clients/*/*.json")
-        Folder.of(copy).note("search", query=SECRET)
+        Folder.of_client_file(copy).note("search", query=SECRET)
     else:
         client.write_text("{", encoding="utf-8")
     assert len(spelling_it(tmp_path)) == 1 + is_readable

@@ -119,8 +119,8 @@ def begin_learning(folder: Path) -> None:
     camdf.save(camdf.TopK(2), folder / "policy.json")
     (folder / "camdf.toml").write_text(LEARNS, encoding="utf-8")
     with contest_of(folder, "policy.json", parsed(LEARNS, "camdf.toml")) as contest:
-        contest._noticed()
-        contest._note("It began.")
+        contest._notice_replaced()
+        contest._note_in_journal("It began.")
     camdf.save(camdf.TopK(3), folder / "policy.json")
 
 

@@ -108,7 +108,7 @@ def _gateways_of(named: Path) -> list[Folder]:
     files = {named.resolve()}
     with suppress(OSError, DataError):  # what cannot be read has no copy
         files.add(served_file(named).resolve())
-    return [Folder.of(file) for file in files]
+    return [Folder.of_client_file(file) for file in files]
 
 
 def _forget_served(configuration: Path, options: argparse.Namespace) -> int:

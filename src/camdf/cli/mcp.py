@@ -91,7 +91,7 @@ def _serve_gateway(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.gateway.server import Gateway
 
     token = _token_over_http(options)
-    folder = Folder.of(path, learn=options.learn == "on")
+    folder = Folder.of_client_file(path, learn=options.learn == "on")
     folder.make()  # definitions that were accepted are kept there, so there is no gateway without it
     servers = read_servers(path)
     gateway = Gateway(
@@ -161,7 +161,7 @@ async def _serve_until_told(gateway: Gateway, serving: Coroutine[Any, Any, None]
 def _show_status(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.gateway.folder import STATUS, Folder
 
-    folder = Folder.of(_served_file(words))
+    folder = Folder.of_client_file(_served_file(words))
     status = folder.read(STATUS)
     if options.json:
         print_json(status)
@@ -223,7 +223,7 @@ def _show_report(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.gateway.receipt import out_of_use, receipt
 
     path = _served_file(words)
-    folder = Folder.of(path)
+    folder = Folder.of_client_file(path)
     result = receipt(folder.records(), [server.name for server in read_servers(path)])
     if options.json:
         print_json(vars(result))
@@ -250,7 +250,7 @@ def _review_tools(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.gateway.folder import Folder
 
     path = _served_file(words)
-    folder = Folder.of(path)
+    folder = Folder.of_client_file(path)
     definitions = Definitions(folder)
     try:
         if options.accept is not None:

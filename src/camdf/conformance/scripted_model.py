@@ -49,7 +49,7 @@ class ScriptedModel:
         self.headers: list[dict[str, str]] = []
         self._called: Counter[str] = Counter()
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_class(self))
         self._server.daemon_threads = True
 
     @property
@@ -100,7 +100,7 @@ class ScriptedModel:
         self._server.server_close()
 
 
-def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
+def _handler_class(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -120,16 +120,16 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
                 self.send_error(404)
 
         def do_GET(self) -> None:
-            self._write("application/json", json.dumps({"object": "list", "data": [_SCRIPTED]}))
+            self._send_text("application/json", json.dumps({"object": "list", "data": [_SCRIPTED]}))
 
         def _reply(self, body: dict[str, Any], whole: dict[str, Any], events: list[dict[str, Any]]) -> None:
             """Answer as the request wants it: at once, or as a stream of events."""
             if body.get("stream"):
-                self._write("text/event-stream", _written_events(events))
+                self._send_text("text/event-stream", _written_events(events))
             else:
-                self._write("application/json", json.dumps(whole))
+                self._send_text("application/json", json.dumps(whole))
 
-        def _write(self, kind: str, text: str) -> None:
+        def _send_text(self, kind: str, text: str) -> None:
             data = text.encode()
             self.send_response(200)
             self.send_header("Content-Type", kind)
@@ -159,7 +159,7 @@ _USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 _ANTHROPIC_USAGE = {"input_tokens": 1, "output_tokens": 1}
 
 
-def _message(step: Answer) -> dict[str, Any]:
+def _completion_message(step: Answer) -> dict[str, Any]:
     if isinstance(step, str):
         return {"role": "assistant", "content": step}
     made = [
@@ -174,7 +174,7 @@ def _finish_reason(step: Answer) -> str:
 
 
 def _completion(step: Answer) -> dict[str, Any]:
-    choice = {"index": 0, "message": _message(step), "finish_reason": _finish_reason(step)}
+    choice = {"index": 0, "message": _completion_message(step), "finish_reason": _finish_reason(step)}
     head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "scripted"}
     return {**head, "choices": [choice], "usage": _USAGE}
 
@@ -182,7 +182,7 @@ def _completion(step: Answer) -> dict[str, Any]:
 def _chunks(step: Answer) -> list[dict[str, Any]]:
     """As OpenAI streams: each call by itself, its arguments in pieces."""
     head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
-    said = _message(step)
+    said = _completion_message(step)
     deltas = [{key: value for key, value in said.items() if key != "tool_calls"}]
     for index, call in enumerate(said.get("tool_calls", [])):
         function = call["function"]

@@ -75,19 +75,19 @@ class Definitions:
         An OSError where that cannot be kept.
         """
         shown = {tool.name: _record_of(tool) for tool in tools}
-        with self._alone():
+        with self._locked_alone():
             try:
                 document = self._read_document()
             except OSError as error:
                 self.problem = f"{self._path} cannot be read ({error.strerror}), so all tools are held back. Mend it."
                 return dict.fromkeys(shown, "changed")
-            judged, standings = _judged(document, server, shown)
+            judged, standings = _judged_document(document, server, shown)
             self._write_document(judged, document)
             return standings
 
     def pending(self) -> list[Waiting]:
         """All tools that wait."""
-        with self._alone():
+        with self._locked_alone():
             document = self._read_document()
         return [
             Waiting(f"{server}/{name}", _diff(document.accepted[server].get(name), record), _seal(server, name, record))
@@ -100,7 +100,7 @@ class Definitions:
 
         A UsageError, and nothing is accepted, where one of them is not what waits now.
         """
-        with self._alone():
+        with self._locked_alone():
             document = self._read_document()
             waiting = {
                 _seal(server, name, record): (server, name)
@@ -112,13 +112,13 @@ class Definitions:
                 wanted = dict.fromkeys(waiting)
             if unknown := [seal for seal in wanted if seal not in waiting]:
                 raise UsageError(_why_not_accepted(unknown[0], waiting))
-            self._write_document(_accepted(document, [waiting[seal] for seal in wanted]), document)
+            self._write_document(_after_acceptance(document, [waiting[seal] for seal in wanted]), document)
             return len(wanted)
 
     @property
     def copy(self) -> str:
         """Where a file was put that could not be read; "" where there was none."""
-        with self._alone():
+        with self._locked_alone():
             return self._read_document().copy
 
     def is_changed(self) -> bool:
@@ -133,7 +133,7 @@ class Definitions:
         return file.st_ino, file.st_mtime_ns, file.st_size
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked_alone(self) -> Iterator[None]:
         """One process and thread at a time. The log has a lock of its own, since calls wait for that one."""
         self._folder.make()
         lock = self._folder.path / f"{DEFINITIONS}.lock"
@@ -174,7 +174,9 @@ def seal_of_all(seals: Iterable[str]) -> str:
     return f"{ALL}@{hashlib.sha256(json.dumps(sorted(seals)).encode()).hexdigest()[:SEAL]}"
 
 
-def _judged(document: _Document, server: str, shown: Mapping[str, Record]) -> tuple[_Document, dict[str, Standing]]:
+def _judged_document(
+    document: _Document, server: str, shown: Mapping[str, Record]
+) -> tuple[_Document, dict[str, Standing]]:
     """The document after a server's list, and how each of its tools stands."""
     is_first = server not in document.accepted
     if is_first and not document.copy:
@@ -202,7 +204,7 @@ def _judged(document: _Document, server: str, shown: Mapping[str, Record]) -> tu
     return judged, standings
 
 
-def _accepted(document: _Document, tools: Sequence[tuple[str, str]]) -> _Document:
+def _after_acceptance(document: _Document, tools: Sequence[tuple[str, str]]) -> _Document:
     """The document once these pending tools, by server and name, are accepted."""
     accepted = {server: dict(records) for server, records in document.accepted.items()}
     pending = {server: dict(records) for server, records in document.pending.items()}

@@ -48,7 +48,7 @@ class Folder:
         self._examples: dict[tuple[str, str], Example] = {}
 
     @classmethod
-    def of(cls, configuration: Path, *, learn: bool = True) -> Folder:
+    def of_client_file(cls, configuration: Path, *, learn: bool = True) -> Folder:
         """The folder of a file, by the file's full path."""
         whole = str(configuration.resolve())
         name = f"{configuration.parent.resolve().name or 'root'}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"

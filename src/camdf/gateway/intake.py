@@ -43,7 +43,7 @@ def taken_in(listed: Iterable[object]) -> Intake:
     intake = Intake({}, Counter())
     room = MOST_CHARACTERS
     for native in listed:
-        name = _name_of(native)
+        name = _own_name(native)
         if not NAME.fullmatch(name):
             intake.left_out["its name is not 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.'"] += 1
         elif name in intake.tools:
@@ -62,7 +62,7 @@ def taken_in(listed: Iterable[object]) -> Intake:
     return intake
 
 
-def _name_of(native: Any) -> str:
+def _own_name(native: Any) -> str:
     """What a tool calls itself; "" where that is no text."""
     try:
         name = native.name

@@ -152,10 +152,10 @@ class Link:
             entry["auth"] = stored_sign_in(entry["url"], self.sign_ins)
         known = MCPConfig.from_dict({"mcpServers": {self.name: entry}}).mcpServers[self.name].to_transport()
         if isinstance(known, StdioTransport):
-            return ServerProcess(self.name, known, self._end)
+            return ServerProcess(self.name, known, self._note_end)
         return known
 
-    def _end(self, why: str) -> None:
+    def _note_end(self, why: str) -> None:
         self._why_ended = why
         self.wanted.set()  # a server that is gone cannot list its tools, and is started again
 
@@ -168,8 +168,8 @@ class Link:
             init_timeout=CONNECT,
             forward_incoming_headers=False,  # what a client tells the gateway is no server's business
             message_handler=self._hear,
-            log_handler=self._log,
-            elicitation_handler=self._ask,
+            log_handler=self._forward_log,
+            elicitation_handler=self._ask_user,
         )
 
     async def _list(self, client: Any) -> float:
@@ -247,7 +247,7 @@ class Link:
             self.came_up = monotonic()
         await self.changed()
 
-    async def _ask(self, message: str, response_type: Any, params: Any, context: Any) -> Any:
+    async def _ask_user(self, message: str, response_type: Any, params: Any, context: Any) -> Any:
         """Ask the client's user what the server asks, and say who asks."""
         request = self.client and self.client._proxy_rc_ref[0]
         if request is None:
@@ -272,7 +272,7 @@ class Link:
         params = request.params.model_copy(update={"message": self.signed(request.params.message)})
         return request.model_copy(update={"params": params})
 
-    async def _log(self, message: Any) -> None:
+    async def _forward_log(self, message: Any) -> None:
         second, lines = self._logged
         if monotonic() - second > 1.0:
             second = monotonic()

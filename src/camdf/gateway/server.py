@@ -232,7 +232,7 @@ class Gateway(Provider):
     async def _admit(self, link: Link) -> str:
         """Judge the tools of a server, away from the event loop; where that fails, they stay as they were."""
         try:
-            self._admitted[link.name] = await asyncio.to_thread(self._judged, link)
+            self._admitted[link.name] = await asyncio.to_thread(self._admitted_of, link)
         except Exception as error:  # a disk that is full: what cannot be written is not accepted either
             return f"its tools stay as they were: {visible(error, 200)}"
         self.offered = {
@@ -240,7 +240,7 @@ class Gateway(Provider):
         }
         return ""
 
-    def _judged(self, link: Link) -> Admitted:
+    def _admitted_of(self, link: Link) -> Admitted:
         """Every tool of a server that may be run, by the server's name, "_", and its own."""
         taken = link.intake.tools
         standings = self.definitions.standings(link.name, (entry.tool for entry in taken.values()))
@@ -284,7 +284,7 @@ class Gateway(Provider):
     def _loaded_by(self, front: Front) -> list[Any]:
         """What a new connection is given."""
         every = {name: offered.tool for name, offered in self.offered.items()}
-        tools = self._accepted()
+        tools = self._accepted_tools()
         whose = {"client": front.client, "project": str(Path.cwd())}
         chance = chances(tools, self.folder.records(), **whose, first=self.first, examples=self.examples)
         at_most = None if self.at_most is None else self.at_most - len(SEARCH_NAMES)
@@ -304,7 +304,7 @@ class Gateway(Provider):
         self._connections.append(front.id)
         return listed
 
-    def _accepted(self) -> dict[str, Tool]:
+    def _accepted_tools(self) -> dict[str, Tool]:
         """The tools whose names may be told without being asked for."""
         return {name: offered.tool for name, offered in self.offered.items() if offered.standing == "accepted"}
 
@@ -319,7 +319,7 @@ class Gateway(Provider):
         at = self.folder.note("search", connection=front.id, query=query, found=names)
         front.searches.append(Search(query, names, at))
         down = [link.name for link in self.links if link.state != "up"]
-        content = listing([tools[name] for name in names], self._accepted().values())
+        content = listing([tools[name] for name in names], self._accepted_tools().values())
         if down:
             content += f" These servers do not answer now: {', '.join(down)}."
         return ToolResult(content=content)
@@ -347,7 +347,7 @@ class Gateway(Provider):
             return ""
         if name in [full_name.replace("/", "_", 1) for full_name in self.held_back]:
             return " Its definition changed, so it is held back: the user can accept it with camdf mcp review."
-        alike = get_close_matches(name[:LONGEST_TEXT], self._accepted(), n=3, cutoff=0.5)
+        alike = get_close_matches(name[:LONGEST_TEXT], self._accepted_tools(), n=3, cutoff=0.5)
         if not alike:
             return ""
         return f" Did you mean {' or '.join(alike)}?"
@@ -442,7 +442,7 @@ class _Beside(ProxyProvider):
         return None
 
     async def _list_prompts(self) -> Sequence[Any]:
-        prompts = await self._answered(super()._list_prompts)
+        prompts = await self._answer_or_nothing(super()._list_prompts)
         return [prompt for prompt in prompts if self._is_own(self._link, prompt.name)]
 
     async def _get_prompt(self, name: str, version: Any = None) -> Any:
@@ -451,12 +451,12 @@ class _Beside(ProxyProvider):
         return await super()._get_prompt(name, version)
 
     async def _list_resources(self) -> Sequence[Any]:
-        return await self._answered(super()._list_resources)
+        return await self._answer_or_nothing(super()._list_resources)
 
     async def _list_resource_templates(self) -> Sequence[Any]:
-        return await self._answered(super()._list_resource_templates)
+        return await self._answer_or_nothing(super()._list_resource_templates)
 
-    async def _answered(self, listed: Callable[[], Awaitable[Sequence[Any]]]) -> Sequence[Any]:
+    async def _answer_or_nothing(self, listed: Callable[[], Awaitable[Sequence[Any]]]) -> Sequence[Any]:
         if self._link.state == "down":
             return []
         try:

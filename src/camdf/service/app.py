@@ -87,7 +87,7 @@ class Service:
             check_fields(scope["headers"])
             if not call.serving.tokens:
                 check_host(call.headers, call.serving.configuration.server.allowed_hosts)
-            answer = await self._handler(scope)(call)
+            answer = await self._handler_for(scope)(call)
         except RefusedError as error:
             answer = _problem_answer(error.words, error.status)._replace(headers=tuple(error.headers))
         except GoneError:
@@ -190,7 +190,7 @@ class Service:
                 "id that /v1/decide answered.",
             )
 
-    def _handler(self, scope: dict[str, Any]) -> Handler:
+    def _handler_for(self, scope: dict[str, Any]) -> Handler:
         if scope["path"] not in self.routes:
             raise RefusedError(404, "There is nothing at this path. /openapi.json says what there is.")
         method, handler = self.routes[scope["path"]]

@@ -40,10 +40,18 @@ RANKED = "\0ranking"
 FEWEST = 20
 """Candidates that a decision counts for at least: it takes time for itself too."""
 
-
 AS_DECIDED = (
-    *("kept", "cut", "refused", "reason", "mode", "open", "explored"),
-    *("conversation", "needs_name", "error", "cost_pressure"),
+    "kept",
+    "cut",
+    "refused",
+    "reason",
+    "mode",
+    "open",
+    "explored",
+    "conversation",
+    "needs_name",
+    "error",
+    "cost_pressure",
 )
 """What is answered as the gate's decision has it."""
 
@@ -80,9 +88,11 @@ class Deciding:
     def read(self, call: HttpCall, body: bytes) -> tuple[list[Asked], bool]:
         """What a body asks for, once it is within the limits, and whether it is a list."""
         if not body.lstrip().startswith(b"["):
-            return [_checked(call, parsed_body(body, shapes.DecideRequest))], False
+            return [_asked_within_limits(call, parsed_body(body, shapes.DecideRequest))], False
         parts = enumerate(check_batch(parsed_body(body, list[msgspec.Raw]), call.limits))
-        return [_checked(call, parsed_body(part, shapes.DecideRequest, f"$[{place}]")) for place, part in parts], True
+        return [
+            _asked_within_limits(call, parsed_body(part, shapes.DecideRequest, f"$[{place}]")) for place, part in parts
+        ], True
 
     async def answers(self, asked: Sequence[Asked]) -> list[bytes]:
         """The answers to what was asked, in its order."""
@@ -124,7 +134,7 @@ class Deciding:
         request = asked.request
         decision_id = marked(decision.id, asked.call.tenant)
         self._metrics.decided(decision)
-        self._log(asked, decision, decision_id)
+        self._log_decision(asked, decision, decision_id)
         answer = shapes.Decision(
             id=decision_id,
             **{name: getattr(decision, name) for name in AS_DECIDED},
@@ -138,7 +148,7 @@ class Deciding:
         elif request.tools:
             answer.search = list(map(written_like(request.tools[0]), decision.search))
         if request.messages is not UNSET:
-            answer.changed = _changed(request.messages, decision)
+            answer.changed = _changed_messages(request.messages, decision)
         if decision.channel is not None and request.messages is not UNSET:
             answer.appended = [
                 shapes.JoiningTools(after=addition.after, message=joining_message(addition.tools, decision.channel))
@@ -147,7 +157,7 @@ class Deciding:
             answer.betas = betas_of(decision.messages(request.messages)) if decision.channel == "anthropic" else []
         return msgspec.json.encode(answer)
 
-    def _log(self, asked: Asked, decision: GateDecision, decision_id: str) -> None:
+    def _log_decision(self, asked: Asked, decision: GateDecision, decision_id: str) -> None:
         """Have a decision written down, to learn from and for the operator, where the configuration says so."""
         call = asked.call
         request = asked.request
@@ -162,7 +172,7 @@ class Deciding:
             self.lines.put(event(request, decision, decision_id, trace, texts=configuration.server.log_texts))
 
 
-def _changed(messages: Sequence[shapes.JsonObject], decision: GateDecision) -> list[shapes.ChangedMessage]:
+def _changed_messages(messages: Sequence[shapes.JsonObject], decision: GateDecision) -> list[shapes.ChangedMessage]:
     """Those of some messages that hold tools which may not be offered."""
     pairs = zip(messages, decision.authorized.sendable(messages).messages, strict=True)
     return [
@@ -177,7 +187,7 @@ def _explained(ranked: Ranked) -> Any:
     return msgspec.Raw(msgspec.json.encode(shapes.RankedTool(*ranked)))
 
 
-def _checked(call: HttpCall, request: shapes.DecideRequest) -> Asked:
+def _asked_within_limits(call: HttpCall, request: shapes.DecideRequest) -> Asked:
     """A request and what decides on it, once it is within the limits."""
     served = served_on(call, request.route)
     call.check(ranking=request.ranking or (), messages=request.messages or (), tools=request.tools or ())

@@ -185,10 +185,10 @@ class PolicyContest:
 
     def look(self, known: Sequence[Lesson], settings: LearnSettings) -> str:
         """Judge the challenger on what is new, and make one where there is none; what came of it, in words."""
-        said = [*self._noticed(), *self._judged(known, settings)]
+        said = [*self._notice_replaced(), *self._judge_challenger(known, settings)]
         if not self.state.challenger:
-            said.append(self._challenged(known[-settings.tasks :], settings))
-        return " ".join([*said, *self._remembered(known)])
+            said.append(self._make_challenger(known[-settings.tasks :], settings))
+        return " ".join([*said, *self._remember_new(known)])
 
     def exploring(self, recent: Sequence[Lesson]) -> Exploring:
         """The price of exploring, at what the champion would have chosen for runs that saw every tool and succeeded."""
@@ -202,21 +202,21 @@ class PolicyContest:
 
     def roll_back(self) -> str:
         """Put the version before back; what came of it, in words."""
-        self._noticed()
+        self._notice_replaced()
         if not self.state.earlier:
             raise UsageError(f"{self.path.name} has no earlier version here, so there is nothing to go back to.")
         *earlier, before = self.state.earlier
         after = self.state.champion
         self.state = replace(self.state, champion=before, earlier=tuple(earlier), challenger="")
-        words = self._note(f"Rolled back from {_short(after)} to {_short(before)}.")
+        words = self._note_in_journal(f"Rolled back from {_short(after)} to {_short(before)}.")
         # Last, so that one that was killed can be repeated.
         write_whole(self.path, self._text_of_version(before).encode())
         return words
 
-    def _noticed(self) -> list[str]:
+    def _notice_replaced(self) -> list[str]:
         """Keep what serves, and notice where somebody else has put another file there."""
         content = self.path.read_text(encoding="utf-8")
-        digest = _digest(content)
+        digest = _sha256_of(content)
         before = self.state.champion
         if digest == before:
             return []
@@ -225,9 +225,9 @@ class PolicyContest:
             self.state = State(digest)
             return []
         self.state = self.state.replaced_by(digest)
-        return [self._note(f"{_short(digest)} was put in the place of {_short(before)} by somebody else.")]
+        return [self._note_in_journal(f"{_short(digest)} was put in the place of {_short(before)} by somebody else.")]
 
-    def _judged(self, known: Sequence[Lesson], settings: LearnSettings) -> list[str]:
+    def _judge_challenger(self, known: Sequence[Lesson], settings: LearnSettings) -> list[str]:
         """The trial after the tasks that neither policy has learned from."""
         state = self.state
         if not state.challenger:
@@ -239,14 +239,16 @@ class PolicyContest:
         if trial.pays:
             write_whole(self.path, self._text_of_version(state.challenger).encode())
             self.state = self.state.replaced_by(state.challenger)
-            return [self._note(f"Promoted {name} in the place of {_short(state.champion)}: {trial.verdict}.")]
+            return [
+                self._note_in_journal(f"Promoted {name} in the place of {_short(state.champion)}: {trial.verdict}.")
+            ]
         patience = settings.patience
         if trial.is_promising:
             patience *= LONGER
         if trial.margin.high < 0 or trial.evidence.tasks >= patience:
             self.state = replace(self.state, challenger="")
-            return [self._note(f"Refused {name}: {trial.verdict}.")]
-        return [self._note(f"Goes on judging {name}: {trial.verdict}.")]
+            return [self._note_in_journal(f"Refused {name}: {trial.verdict}.")]
+        return [self._note_in_journal(f"Goes on judging {name}: {trial.verdict}.")]
 
     def _evidence(self, new: Sequence[Lesson]) -> Evidence:
         """Each task at the payoff of its own tenant and route, within the bounds of its gate."""
@@ -265,13 +267,13 @@ class PolicyContest:
             )
         return evidence
 
-    def _examples_in(self, source: str) -> list[Example]:
+    def _examples_of(self, source: str) -> list[Example]:
         """Those of a file that a configuration names; none of a URL, which only the service reads."""
         if not source or "://" in source:
             return []
         return read_examples(self.root / source)
 
-    def _remembered(self, known: Sequence[Lesson]) -> list[str]:
+    def _remember_new(self, known: Sequence[Lesson]) -> list[str]:
         """What is new joins the past requests that the champion recalls, within their bounds, once it was judged on."""
         if not self._policy_of(self.state.champion).recalls:
             return []
@@ -280,18 +282,18 @@ class PolicyContest:
         for source in dict.fromkeys(self.configuration.settings(*place).examples for place in self.places):
             if source and "://" not in source:
                 with locked(self.root / source, wait=True):  # else what `camdf forget` deletes now is written back
-                    new, count = self._joined(source, known)
+                    new, count = self._join_past_requests(source, known)
                 if new:
                     said.append(f"{len(new):,} requests joined those of {source}, which has {count:,}.")
                     joined += new
         self.state = replace(self.state, remembered={**self.state.remembered, **_last_numbers(joined)})
         if not said:
             return []
-        return [self._note(" ".join(said))]
+        return [self._note_in_journal(" ".join(said))]
 
-    def _joined(self, source: str, known: Sequence[Lesson]) -> tuple[list[Lesson], int]:
+    def _join_past_requests(self, source: str, known: Sequence[Lesson]) -> tuple[list[Lesson], int]:
         """What is new to a file of past requests, once it has joined them, and how many they are then."""
-        examples = self._examples_in(source)
+        examples = self._examples_of(source)
         past = past_tasks(examples)
         if past is None:
             return [], 0
@@ -318,10 +320,10 @@ class PolicyContest:
             if own:
                 logged = tasks_of_lessons(own)
                 settings = self.configuration.settings(*place)
-                past = past_tasks(self._examples_in(settings.examples))
+                past = past_tasks(self._examples_of(settings.examples))
                 yield logged, self._payoff_at(place, champion), given_tools(own, logged), settings.limits, past
 
-    def _challenged(self, recent: Sequence[Lesson], settings: LearnSettings) -> str:
+    def _make_challenger(self, recent: Sequence[Lesson], settings: LearnSettings) -> str:
         """A challenger that has learned from the tasks of late."""
         if len(recent) < settings.fewest:
             return (
@@ -346,12 +348,12 @@ class PolicyContest:
             catalogue=FittedCatalogue.of(logged.rankings.catalogue),
         )
         content = to_json(fitted, training)
-        digest = _digest(content)
+        digest = _sha256_of(content)
         number = self.state.trial.number + 1
         write_whole(self.folder / f"{digest}.json", content.encode(), private=True)
         seen = {**self.state.seen, **_last_numbers(recent)}
         self.state = replace(self.state, challenger=digest, trial=Trial(number), seen=seen)
-        return self._note(
+        return self._note_in_journal(
             f"Challenger {number} ({_short(digest)}) has learned from {len(recent)} tasks, and is judged on newer ones."
         )
 
@@ -384,7 +386,7 @@ class PolicyContest:
             return State()
         return msgspec.json.decode(lines[-1], type=JournalLine).state
 
-    def _note(self, words: str) -> str:
+    def _note_in_journal(self, words: str) -> str:
         """Write a line of the journal."""
         line = JournalLine(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), words, self.state)
         write_whole(self.journal, held_bytes(self.journal) + msgspec.json.encode(line) + b"\n", private=True)
@@ -433,7 +435,7 @@ def _last_numbers(lessons: Sequence[Lesson]) -> dict[str, int]:
     return {lesson.log: lesson.seq for lesson in sorted(lessons, key=lambda lesson: lesson.seq)}
 
 
-def _digest(content: str) -> str:
+def _sha256_of(content: str) -> str:
     return sha256(content.encode()).hexdigest()
 
 

@@ -30,6 +30,21 @@ FIND = "Search for a tool that an agent was not given."
 ANSWER = "Say what a call means that a model wrote. Nothing is run."
 OUTCOMES = "Say what became of decisions. The answer comes once they are on disk."
 
+TYPES = (
+    Accepted,
+    DecideRequest,
+    Decision,
+    OutcomeRequest,
+    PolicyAnswer,
+    Problem,
+    Status,
+    FindRequest,
+    Found,
+    AnswerRequest,
+    Answered,
+)
+"""Of all bodies and answers."""
+
 STATUSES = {200: "It is.", 503: "It is not."}
 PROBLEMS = {
     400: "The body is not JSON, or a field of the head stands twice.",
@@ -50,11 +65,7 @@ EITHER = {"RankingRequest": ("ranking",), "ConversationRequest": ("messages", "t
 
 def document(limits: LimitSettings, *, tokens: bool) -> dict[str, Any]:
     """The document of a service with these limits."""
-    types = (
-        *(Accepted, DecideRequest, Decision, OutcomeRequest, PolicyAnswer, Problem, Status),
-        *(FindRequest, Found, AnswerRequest, Answered),
-    )
-    _, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    _, schemas = msgspec.json.schema_components(TYPES, ref_template="#/components/schemas/{name}")
     _split(schemas, limits)
     security: dict[str, Any] = {}
     schemes: dict[str, Any] = {}
@@ -64,7 +75,7 @@ def document(limits: LimitSettings, *, tokens: bool) -> dict[str, Any]:
 
     def post(name: str, summary: str, body: dict[str, Any], said: str, answer: dict[str, Any], *also: int) -> Any:
         asked = {"requestBody": {"required": True, **_content(body)}}
-        answers = {"200": _described(said, answer), **_problems(*READING, *also)}
+        answers = {"200": _described_answer(said, answer), **_problems(*READING, *also)}
         return {"post": {"operationId": name, "summary": summary, **asked, "responses": answers, **security}}
 
     def get(name: str, summary: str, answers: dict[str, Any], **also: Any) -> Any:
@@ -73,8 +84,8 @@ def document(limits: LimitSettings, *, tokens: bool) -> dict[str, Any]:
     decide = _one_or_many({"anyOf": [_ref(name) for name in EITHER]}, minItems=0, maxItems=limits.batch)
     outcomes = _one_or_many(_ref("OutcomeRequest"), minItems=1, maxItems=limits.batch)
     decisions = _one_or_many(_ref("Decision"))
-    policy = _described("What decides.", _ref("PolicyAnswer"))
-    status = {str(code): _described(said, _ref("Status")) for code, said in STATUSES.items()}
+    policy = _described_answer("What decides.", _ref("PolicyAnswer"))
+    status = {str(code): _described_answer(said, _ref("Status")) for code, said in STATUSES.items()}
     numbers = {"description": "Numbers.", "content": {"text/plain": {"schema": {"type": "string"}}}}
     paths = {
         "/v1/decide": post("decide", DECIDE, decide, "The decision, or one for each request.", decisions, 404),
@@ -115,9 +126,9 @@ def _content(schema: dict[str, Any]) -> dict[str, Any]:
     return {"content": {"application/json": {"schema": schema}}}
 
 
-def _described(words: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _described_answer(words: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"description": words, **_content(schema)}
 
 
 def _problems(*statuses: int) -> dict[str, Any]:
-    return {str(status): _described(PROBLEMS[status], _ref("Problem")) for status in sorted(statuses)}
+    return {str(status): _described_answer(PROBLEMS[status], _ref("Problem")) for status in sorted(statuses)}

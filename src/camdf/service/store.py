@@ -188,13 +188,15 @@ def sources_of(path: Path) -> ConfigurationTexts:
     unreadable = dict[str, str]()
     for tenant in configuration.holders():
         try:
-            tenants[tenant] = _texts_of(configuration, tenant, text, folder, files)
+            tenants[tenant] = _texts_of_tenant(configuration, tenant, text, folder, files)
         except Exception as error:
             unreadable[tenant] = f"{path.name}: {_safe_words(error)}"
     return ConfigurationTexts(path.name, folder, text, tenants, unreadable)
 
 
-def _texts_of(configuration: Configuration, tenant: str, text: str, folder: str, files: SourceFiles) -> TenantTexts:
+def _texts_of_tenant(
+    configuration: Configuration, tenant: str, text: str, folder: str, files: SourceFiles
+) -> TenantTexts:
     policies = dict[str, str]()
     examples = dict[str, str]()
     for route in configuration.routes_of(tenant):
@@ -402,12 +404,12 @@ class VersionStore:
                     "start the service again, to answer without a token."
                 )
         except Exception as error:
-            self._refuse(error)
+            self._refuse_files(error)
             return False
         self._log_refused(serving)
         is_new = serving.digest != self.current.digest
         if is_new:
-            self._keep(texts, serving)
+            self._keep_last_good(texts, serving)
             self._log_swap(serving)
             self.swaps += 1
         self.current = serving
@@ -433,7 +435,7 @@ class VersionStore:
             serving = made(texts)
         except CamdfError as error:
             serving = self._last_good(error)
-            self._refuse(error)
+            self._refuse_files(error)
             return serving
         if serving.refused:
             problem = UsageError("\n".join(dict.fromkeys(serving.refused.values())))
@@ -444,7 +446,7 @@ class VersionStore:
             if not serving.tenants:
                 raise problem
         self._last_read = texts
-        self._keep(texts, serving)
+        self._keep_last_good(texts, serving)
         return serving
 
     def _check_whole(self, texts: ConfigurationTexts, before: str) -> None:
@@ -455,7 +457,7 @@ class VersionStore:
                 "write [gate] into it for the defaults."
             )
 
-    def _refuse(self, error: Exception) -> None:
+    def _refuse_files(self, error: Exception) -> None:
         words = _safe_words(error)
         if words != self.refused:
             self.refusals += 1
@@ -505,7 +507,7 @@ class VersionStore:
                 f"The last good version {self.last_good} is not as the service writes it. Delete it."
             ) from None
 
-    def _keep(self, texts: ConfigurationTexts, serving: ServedVersion) -> None:
+    def _keep_last_good(self, texts: ConfigurationTexts, serving: ServedVersion) -> None:
         """Write what is good to disk in one step. A full disk costs the next start, not this one.
 
         Of a tenant that is refused, and of one whose examples are no longer as they were read, what was kept stays:

@@ -83,7 +83,7 @@ class Wire(HttpToolsProtocol):
         limits = self._shared.limits()
         if len(self.connections) > limits.connections:
             if not waiting:
-                self._refuse(503, "There are too many connections. Try again shortly.", limits.retry_seconds)
+                self._refuse_and_close(503, "There are too many connections. Try again shortly.", limits.retry_seconds)
                 return
             longest = next(iter(waiting))
             longest._arrived()
@@ -105,9 +105,9 @@ class Wire(HttpToolsProtocol):
         if self._whole or self.transport.is_closing():
             self._arrived()
         elif (self._size > HEAD_BYTES and not self._headed) or self._field_count() > FIELDS:
-            self._refuse(431, TOO_LONG)
+            self._refuse_and_close(431, TOO_LONG)
         elif self._size > HEAD_BYTES + 2 * (most := self._shared.limits().body_bytes):  # chunks say their sizes too
-            self._refuse(413, f"A body may have {most} bytes.")
+            self._refuse_and_close(413, f"A body may have {most} bytes.")
         elif self._waits is None:
             self._wait_for_request()
 
@@ -166,9 +166,9 @@ class Wire(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """What cannot be parsed, or is too long to be."""
         if self._too_long:
-            self._refuse(431, TOO_LONG)
+            self._refuse_and_close(431, TOO_LONG)
         else:
-            self._refuse(400, msg)
+            self._refuse_and_close(400, msg)
 
     def _field_count(self) -> int:
         return len(self.headers) + self._trailers
@@ -193,7 +193,7 @@ class Wire(HttpToolsProtocol):
         if self.pipeline or not (self._headed or answered):
             return
         if self._size and not (self._headed and answered):
-            self._refuse(408, "The request did not arrive in time. Send it at once.")
+            self._refuse_and_close(408, "The request did not arrive in time. Send it at once.")
         else:
             self.transport.close()
 
@@ -201,7 +201,7 @@ class Wire(HttpToolsProtocol):
         if self._writes is None:
             self._writes = self.loop.call_later(WRITE_SECONDS, self.transport.abort)
 
-    def _refuse(self, status: int, words: str, retry: int | None = None) -> None:
+    def _refuse_and_close(self, status: int, words: str, retry: int | None = None) -> None:
         """Say why, where no answer is under way, and close."""
         self._arrived()
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:

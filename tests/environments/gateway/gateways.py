@@ -80,7 +80,7 @@ async def connected(
 ) -> AsyncIterator[tuple[Any, Gateway]]:
     """A client of a gateway in this process, whose servers have processes of their own."""
     learn = settings.pop("learn", True)
-    gateway = Gateway(read_servers(path), Folder.of(path, learn=learn), **settings)
+    gateway = Gateway(read_servers(path), Folder.of_client_file(path, learn=learn), **settings)
     async with Client(gateway.server, mode=era, **(handlers or {})) as client:
         yield client, gateway
 

@@ -186,7 +186,7 @@ def test_a_file_that_is_broken_opens_nothing_until_somebody_reviews_and_is_kept(
     how: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = client_file(tmp_path, {"mail": {"command": "x"}})
-    folder = Folder.of(path)
+    folder = Folder.of_client_file(path)
     Definitions(folder).standings("mail", [SEND, READ])
     Definitions(folder).standings("mail", [CHANGED, READ])
     file = folder.path / DEFINITIONS
@@ -253,7 +253,7 @@ def test_what_cannot_be_written_is_not_accepted(tmp_path: Path, monkeypatch: pyt
 
 def test_only_what_was_shown_is_accepted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = client_file(tmp_path, {"mail": {"command": "x"}})
-    definitions = Definitions(Folder.of(path))
+    definitions = Definitions(Folder.of_client_file(path))
     definitions.standings("mail", [SEND])
     definitions.standings("mail", [CHANGED, READ])
     seals = [tool.seal for tool in definitions.pending()]
@@ -333,13 +333,13 @@ def test_nothing_that_a_server_wrote_moves_the_cursor_in_a_review_or_a_status(
         tmp_path, {"mail": {"command": "x"}, "m\x1b[2Jail": {"command": "x"}, "m_[2Jail": {"command": "x"}}
     )
     evil = "\x1b[1A\x1b[2K\rNo tool waits.\u202e\u009b8m"
-    definitions = Definitions(Folder.of(path))
+    definitions = Definitions(Folder.of_client_file(path))
     definitions.standings("mail", [SEND])
     definitions.standings("mail", [Tool("send", f"Send.{evil}"), Tool(f"t{evil}", "x")])
     servers = {f"mail{evil}": {"state": "down", "error": evil, "tools": 0, "left out": {evil: 1}, "restarts": 0}}
-    Folder.of(path).write("status.json", {"pid": 1, "servers": servers, "held back": [evil]})
-    Folder.of(path).note("connect", connection="a", offered=1, loaded=[], tokens_offered=1, tokens_loaded=1)
-    Folder.of(path).note("call", connection="a", server=evil, ok=True)
+    Folder.of_client_file(path).write("status.json", {"pid": 1, "servers": servers, "held back": [evil]})
+    Folder.of_client_file(path).note("connect", connection="a", offered=1, loaded=[], tokens_offered=1, tokens_loaded=1)
+    Folder.of_client_file(path).note("call", connection="a", server=evil, ok=True)
     for action in ("review", "status", "report"):
         assert main(["mcp", action, str(path)]) in (0, 1)
         assert not set("\x1b\r\u202e\u009b") & set(capsys.readouterr().out), action

@@ -106,7 +106,7 @@ def test_the_search_and_the_list_learn_from_calls(tmp_path: Path) -> None:
             assert (await client.list_tools())[0].name == "mail_send_mail"
 
     asyncio.run(run())
-    folder = Folder.of(path)
+    folder = Folder.of_client_file(path)
     assert [example.text for example in folder.examples()] == [query, "send an email to a person"]
     assert "hi" not in [json.dumps(value) for record in folder.records() for value in record.values()]
     assert main(["mcp", "report", str(path)]) == 0
@@ -122,7 +122,7 @@ def test_a_gateway_that_runs_writes_no_forgotten_query_back(tmp_path: Path) -> N
             await client.call_tool("find_tool", {"query": "divorce lawyer 4711, send an email"})
             assert main(["forget", str(path)]) == 0
             await client.call_tool("mail_send_mail", {"text": "x"})
-            folder = Folder.of(path)
+            folder = Folder.of_client_file(path)
             assert len(list(folder.records())) == 1
             assert not any(b"4711" in file.read_bytes() for file in folder.path.iterdir() if file.is_file())
 
@@ -155,7 +155,7 @@ def test_with_learning_off_no_log_is_kept(tmp_path: Path) -> None:
             await client.call_tool("call_tool", {"name": "mail_send_mail", "arguments": {"text": "hi"}})
 
     asyncio.run(run())
-    folder = Folder.of(path).path
+    folder = Folder.of_client_file(path).path
     assert not any("secret" in file.read_text() for file in folder.rglob("*") if file.is_file())
     assert not (folder / "log.jsonl").exists()
 

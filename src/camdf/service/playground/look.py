@@ -188,7 +188,7 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
         costs=of_tools,
         curve=curve(serving.policy, ranked, of_tools, payoff),
         wire=_request_to_model(asked, decision),
-        code=_program(asked, serving, payoff, settings, of_tools if edited else None, prices),
+        code=_written_program(asked, serving, payoff, settings, of_tools if edited else None, prices),
     )
 
 
@@ -216,7 +216,7 @@ def _request_to_model(asked: LookRequest, decision: GateDecision) -> JsonObject:
     return request
 
 
-def _program(
+def _written_program(
     asked: LookRequest,
     gate: Gate,
     worth: Payoff,
@@ -275,9 +275,9 @@ def _settings_in_code(gate: Gate, costs: Mapping[str, float] | None, prices: Pri
     if costs is not None:
         settings["prices"] = repr(dict(costs))
     elif prices is not None:
-        settings["prices"] = f"camdf.Prices({_keywords(_changed(prices))})"
+        settings["prices"] = f"camdf.Prices({_keywords(_changed_settings(prices))})"
     for name in ("guards", "limits"):
-        values = _changed(getattr(gate, name))
+        values = _changed_settings(getattr(gate, name))
         if values:
             settings[name] = f"{name.title()}({_keywords(values)})"
     if gate.mode != "drop":
@@ -314,7 +314,7 @@ def _page_prices(asked: LookRequest) -> Prices | None:
     return Prices(**asked.prices)
 
 
-def _changed(settings: Guards | Limits | Prices) -> dict[str, Any]:
+def _changed_settings(settings: Guards | Limits | Prices) -> dict[str, Any]:
     """The settings that are not the defaults, as a program writes them; the time limit is the service's own."""
     usual = Limits(seconds=settings.seconds) if isinstance(settings, Limits) else type(settings)()
     given = {name: getattr(settings, name) for name in checks_of(type(settings))}
