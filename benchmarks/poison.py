@@ -297,11 +297,11 @@ def _scorer(name: str) -> Scorer:
 def gates(domain: str, scorer: Scorer, name: str) -> dict[str, Gate]:
     """What decides, by whom it trusts: it hands over eight tools and leaves the rest to a tool search."""
     asked = tasks(domain)
-    trusted = {tool.server for task in asked for tool in task.tools}
-    policy = camdf.cold_start() if name == "cold start" else fitted(asked, scorer) if name == "fitted" else TopK(TOOLS)
+    honest = {tool.server for task in asked for tool in task.tools}
+    policy = policy_named(name, asked, scorer)
     found = {}
-    for way in WAYS:
-        settings: dict[str, Any] = {"trusted": trusted if way == "trusted" else None, "budget": None}
+    for way, trusted in zip(WAYS, (honest, None), strict=True):
+        settings: dict[str, Any] = {"trusted": trusted, "budget": None}
         if name == "TopK":
             found[way] = Gate(policy, scorer, camdf.Payoff(0.0), **settings)
         else:
@@ -310,6 +310,15 @@ def gates(domain: str, scorer: Scorer, name: str) -> dict[str, Gate]:
                 policy, scorer, requests=over, tools=asked[0].tools, mean_tools=TOOLS, **settings
             )
     return found
+
+
+def policy_named(name: str, asked: Sequence[Task], scorer: Scorer) -> Policy:
+    """One of three."""
+    if name == "cold start":
+        return camdf.cold_start()
+    if name == "fitted":
+        return fitted(asked, scorer)
+    return TopK(TOOLS)
 
 
 def fitted(asked: Sequence[Task], scorer: Scorer) -> Policy:

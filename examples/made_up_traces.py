@@ -232,11 +232,8 @@ def _run(
     )
     # Half of the outcomes are recorded. Without a tool that it needs, a run
     # fails, and mostly somebody notices.
-    outcome = (
-        (False if rng.random() < 0.9 else None)
-        if lacks
-        else (True if rng.random() < 0.5 else None)
-    )
+    is_recorded = rng.random() < (0.9 if lacks else 0.5)
+    outcome = not lacks if is_recorded else None
     event = decision.event()
     agent = Span(
         trace,
