@@ -1,1 +1,0 @@
-"""What people asked and agents called, as logs have it: requests to learn from."""
