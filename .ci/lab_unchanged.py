@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-READ = ("lab", *(f"src/camdf/{part}" for part in ("core", "datasets", "evaluation", "models", "policies")))
+READ = ("lab", *(f"src/camdf/{part}" for part in ("core", "datasets", "evaluation", "policies")))
 STORED = ROOT / "lab" / "results" / "tested.sha256"
 
 

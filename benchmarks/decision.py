@@ -23,7 +23,7 @@ from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, history
 from camdf.core.payoff import VALUES
 from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.core.stopping import hindsight_targets
-from camdf.models.linear import logistic_pipeline, state_matrix
+from camdf.policies.models.linear import logistic_pipeline, state_matrix
 
 PAYOFF = camdf.Payoff(cost_pressure=0.12)
 SIZES = (7, 37, 300)

@@ -25,7 +25,7 @@ import camdf
 from camdf.checks import sample_tasks
 from camdf.core.stopping import hindsight_targets
 from camdf.gate import Gate
-from camdf.models.linear import logistic_pipeline, state_matrix
+from camdf.policies.models.linear import logistic_pipeline, state_matrix
 from camdf.prices import Prices
 from camdf.tools import Tool
 

@@ -31,9 +31,9 @@ from camdf.core.probability import logit
 from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings
 from camdf.core.resampling import paired_bootstrap
 from camdf.evaluation.curve import draw_steps
-from camdf.models.prior import Prior
 from camdf.policies.base import Policy
 from camdf.policies.by_set import ExpectedPayoffBySet
+from camdf.policies.models.prior import Prior
 from camdf.policies.rules import TopK
 from camdf_lab import domains
 from camdf_lab.beyond.priors import Cold, Unseen
@@ -98,7 +98,7 @@ def distance(domain: str) -> tuple[float, float]:
 
 
 def covariance(names: Sequence[str]) -> tuple[float, float, float]:
-    """Of (a, s) around (0, 1), over these domains: the `FROM_MADE_UP` of camdf.models.prior is that of all eleven."""
+    """Of (a, s) around (0, 1), over these domains: `FROM_MADE_UP` of camdf.policies.models.prior is of all eleven."""
     shift, scale = np.array([distance(name) for name in names]).T
     return float((shift**2).mean()), float((shift * scale).mean()), float((scale**2).mean())
 

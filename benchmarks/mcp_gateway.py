@@ -27,9 +27,9 @@ from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport
 from fastmcp.server import create_proxy
 
-from camdf.gateway.config import ServerEntry
-from camdf.gateway.folder import Folder
-from camdf.gateway.server import Gateway
+from camdf.integrations.gateway.config import ServerEntry
+from camdf.integrations.gateway.folder import Folder
+from camdf.integrations.gateway.server import Gateway
 
 SERVERS = Path(__file__).parents[1] / "tests" / "environments" / "gateway" / "small_servers.py"
 KINDS = ("calendar", "mail", "money")

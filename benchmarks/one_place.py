@@ -33,7 +33,7 @@ from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, Rankings
 from camdf.core.rankings import Floats, Ints
 from camdf.evaluation.assess import assess
 from camdf.evaluation.replay import Fixed
-from camdf.models.membership import FOLDS
+from camdf.policies.models.membership import FOLDS
 from camdf_lab import domains
 from camdf_traces.logged import logged_tasks
 from camdf_traces.spark.sample import A_TOOL, sampled
@@ -98,7 +98,7 @@ def hashed_folds(salt: int) -> Callable[[LoggedTasks], Ints]:
 
 
 def fitted_with(folds: Callable[[LoggedTasks], Ints], logged: LoggedTasks) -> ExpectedPayoffBySet:
-    with patch("camdf.models.warm_start.group_folds", folds):
+    with patch("camdf.policies.models.warm_start.group_folds", folds):
         return ExpectedPayoffBySet().fit(logged, PAYOFF)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from camdf.core.rankings import Rankings
-from camdf.models.past_tasks import PastTasks
+from camdf.policies.models.past_tasks import PastTasks
 
 STORED = Path(__file__).parents[1] / "results" / "past_tasks.json"
 SIZES = (10_000, 100_000, 1_000_000)

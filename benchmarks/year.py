@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from camdf._drawing import BLACK, BLUE, COLUMN, GRAY, GREEN, ORANGE, VERMILLION, canvas, save_picture, styled
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks
+from camdf.evaluation.drawing import BLACK, BLUE, COLUMN, GRAY, GREEN, ORANGE, VERMILLION, canvas, save_picture, styled
 from camdf.policies.artifact import load
 from camdf.policies.artifact import save as save_policy
 from camdf.policies.base import Policy

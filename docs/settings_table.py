@@ -17,7 +17,6 @@ from itertools import pairwise, starmap
 from pathlib import Path
 from typing import Any
 
-from camdf._settings import checks_of
 from camdf.core import features
 from camdf.core.payoff import Payoff
 from camdf.examples.asking import Wanted
@@ -27,6 +26,7 @@ from camdf.gate.worth import Conversation
 from camdf.policies.registry import LIBRARY
 from camdf.prices import Prices
 from camdf.runtime.breaker import Breaker
+from camdf.runtime.settings import checks_of
 from camdf.scorers import BM25, Fusion, Necessity
 from camdf.service import config
 

@@ -37,7 +37,7 @@ REFERENCE = {
         "camdf.gate.worth": "worth Conversation Cost",
         "camdf.runtime.breaker": "Breaker",
     },
-    "Adapters": ADAPTERS | {"camdf.conformance": "check_adapter"},
+    "Adapters": ADAPTERS | {"camdf.integrations.conformance": "check_adapter"},
     "Service": {"camdf.service.config": "", "camdf.service.shapes": ""},
     "Scorers and prices": {
         "camdf.scorers.start": "Start",

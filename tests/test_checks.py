@@ -14,7 +14,7 @@ from camdf.checks import CHECKS, check_policy
 from camdf.core.features import COST_AUGMENTED, COST_FREE, SCORE_AGGREGATES
 from camdf.core.stopping import prefix_oracle
 from camdf.errors import BrokenPromiseError
-from camdf.models.stored import Written, count
+from camdf.policies.models.stored import Written, count
 from camdf.policies.registry import LIBRARY
 
 VARIANTS: dict[str, Callable[[], camdf.Policy]] = {

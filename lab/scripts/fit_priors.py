@@ -1,7 +1,7 @@
 """Learn what the package knows before the first label: `python scripts/fit_priors.py [FOLDER]`.
 
-Writes `prior_similarity.json` and `prior_probability.json` into `src/camdf/models`, or FOLDER, from the nine domains of
-`domains.DOMAINS`. What to expect where a domain was left out is measured by `camdf-lab past cold_start`.
+Writes `prior_similarity.json` and `prior_probability.json` into `src/camdf/policies/models`, or FOLDER, from the nine
+domains of `domains.DOMAINS`. What to expect where a domain was left out is measured by `camdf-lab past cold_start`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from camdf.models.prior import FILE, KINDS
+from camdf.policies.models.prior import FILE, KINDS
 from camdf_lab.beyond.priors import learned_prior
 
-FOLDER = Path(__file__).parents[2] / "src" / "camdf" / "models"
+FOLDER = Path(__file__).parents[2] / "src" / "camdf" / "policies" / "models"
 
 
 def main(folder: Path = FOLDER) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from camdf import LoggedTasks
 from camdf.checks import sample_tasks
-from camdf.models.prior import FILE, KINDS, prior_from, shipped_prior
 from camdf.policies.cold_start import from_prior
+from camdf.policies.models.prior import FILE, KINDS, prior_from, shipped_prior
 from camdf_lab.beyond.batches import BATCHES, DOMAINS, of_batch
 from camdf_lab.beyond.cold_start import (
     COLD,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from camdf import MissingExtraError, Payoff
-from camdf import _drawing as drawing
+from camdf.evaluation import drawing
 from camdf.evaluation.replay import ORACLE, Outcomes, replay
 from camdf.evaluation.splits import draw_splits
 from camdf_lab.page import picture_line, write_page

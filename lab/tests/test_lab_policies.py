@@ -17,9 +17,9 @@ from camdf import ArtifactError, LoggedTasks, Payoff, Policy, Rankings, UsageErr
 from camdf.checks import CHECKS, check_policy, sample_tasks
 from camdf.core.stopping import prefix_oracle
 from camdf.evaluation.fit import fit
-from camdf.models.tuning import LARGEST, between_quantiles
 from camdf.policies import registry
 from camdf.policies.artifact import from_json, to_json
+from camdf.policies.models.tuning import LARGEST, between_quantiles
 from camdf.policies.registry import GROUP, IN_THE_LAB, policy_maker, policy_name
 from camdf_lab.policies import (
     LIBRARY,

@@ -38,7 +38,7 @@ from camdf.policies.rules import (
 
 if TYPE_CHECKING:
     from camdf.gate import Gate
-    from camdf.models.label_noise import estimate_label_noise
+    from camdf.policies.models.label_noise import estimate_label_noise
     from camdf.prices import Prices
     from camdf.scorers.start import Start
     from camdf.tools import Tool
@@ -89,7 +89,7 @@ _LATER = {
     "Prices": "camdf.prices",
     "Start": "camdf.scorers.start",
     "Tool": "camdf.tools",
-    "estimate_label_noise": "camdf.models.label_noise",
+    "estimate_label_noise": "camdf.policies.models.label_noise",
 }
 """Loaded when they are first used: a policy that only decides needs none of them."""
 

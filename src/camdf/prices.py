@@ -19,7 +19,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from camdf._settings import (
+from camdf.core.payoff import Payoff, ValueFunction
+from camdf.errors import DataError
+from camdf.runtime.settings import (
     Settings,
     by_name,
     check_that,
@@ -31,8 +33,6 @@ from camdf._settings import (
     truth,
     whole_number,
 )
-from camdf.core.payoff import Payoff, ValueFunction
-from camdf.errors import DataError
 from camdf.tools import Tool
 
 CHARACTERS_PER_TOKEN = 4.0

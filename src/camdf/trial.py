@@ -12,9 +12,9 @@ from camdf.gate.decision import GateDecision
 from camdf.gate.ranking import Ranked, waterfall_lines
 from camdf.gate.scoring import recalling
 from camdf.gate.target import Target
-from camdf.models.past_tasks import PastTasks
 from camdf.policies.base import Policy
 from camdf.policies.cold_start import cold_start
+from camdf.policies.models.past_tasks import PastTasks
 from camdf.prices import Prices
 from camdf.scorers.base import Scorer
 from camdf.scorers.named import ScorerMismatch

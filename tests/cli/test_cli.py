@@ -18,7 +18,6 @@ import pytest
 
 import camdf
 from camdf import datasets
-from camdf._progress import shown
 from camdf.cli import SECTIONS, brought, lab, main, parser, scoring, tools
 from camdf.cli.brought import BROUGHT
 from camdf.cli.logs import scored_by
@@ -27,9 +26,10 @@ from camdf.evaluation.assess import EVERY_TOOL, SIMPLE_RULES, amount, assess, re
 from camdf.evaluation.calibrate import calibrate
 from camdf.evaluation.fit import Fit, fit
 from camdf.evaluation.replay import MEASURES, ORACLE
-from camdf.logs import mined
+from camdf.examples import mined
 from camdf.policies.artifact import to_json
 from camdf.policies.registry import DEFAULT
+from camdf.runtime.progress import shown
 from camdf.scorers import BM25, record_of
 from camdf_lab import domains
 from camdf_traces import cli as traces
@@ -593,7 +593,7 @@ def test_long_work_is_told_of_from_the_first_second_and_short_work_not_at_all(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("camdf._progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("camdf.runtime.progress.time.monotonic", lambda: now[0])
     for seconds, expected in ((0.9, []), (60.0, [1.2, 21.6, 42.0, 60.0])):
         told, now[0] = list[float](), 0.0
         with shown("MB read", after=1.0) as progress:
@@ -623,7 +623,7 @@ def test_the_first_verdict_is_that_of_so_many_splits(data: Path) -> None:
 
 
 def test_a_fit_multiplies_on_one_thread_unless_a_variable_says_how_many() -> None:
-    code = "from camdf._threads import one_blas_thread; print(one_blas_thread())"
+    code = "from camdf.cli.blas_threads import one_blas_thread; print(one_blas_thread())"
     usual = {name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}
     for variables, expected in (({}, "True"), ({"OPENBLAS_NUM_THREADS": "2"}, "False")):
         run = subprocess.run([sys.executable, "-c", code], env=usual | variables, capture_output=True, text=True)

@@ -21,7 +21,7 @@ from camdf.core.features import (
     state_features,
 )
 from camdf.core.rankings import Floats
-from camdf.models.linear import state_matrix
+from camdf.policies.models.linear import state_matrix
 from camdf_lab.domains.costs import RETAIL_BASE_COSTS, dispersed
 from worlds import random_logged, small_logged, small_payoffs
 

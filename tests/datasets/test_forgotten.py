@@ -22,7 +22,7 @@ from camdf.datasets.examples import Example, read_examples, write_examples
 from camdf.datasets.forgetting import Whose, forget_examples
 from camdf.errors import DataError
 from camdf.examples import ExamplesFile
-from camdf.gateway.folder import Folder
+from camdf.integrations.gateway.folder import Folder
 from camdf.service.forget import forget_served
 from camdf.service.lessons import Seen, SeenLog
 from camdf_traces.days import mine_day, read_days
@@ -229,7 +229,7 @@ GATEWAY_WRITERS: dict[str, Callable[[Folder], object]] = {
 def test_what_a_gateway_left_that_was_killed_is_forgotten_with_its_log_or_without(
     writer: str, has_log: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("camdf.gateway.folder.MOST_BYTES", 400)
+    monkeypatch.setattr("camdf.integrations.gateway.folder.MOST_BYTES", 400)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file = tmp_path / "mcp.json"
     file.write_text('{"mcpServers": {"mail": {"command": "x"}}}', encoding="utf-8")
@@ -248,7 +248,7 @@ def test_what_a_gateway_left_that_was_killed_is_forgotten_with_its_log_or_withou
 @given(writer=st.sampled_from([*GATEWAY_WRITERS]), byte=st.integers(0, 500))
 def test_what_a_gateway_left_that_was_killed_at_any_byte_is_forgotten_too(writer: str, byte: int) -> None:
     with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("camdf.gateway.folder.MOST_BYTES", 400)
+        patch.setattr("camdf.integrations.gateway.folder.MOST_BYTES", 400)
         folder = Folder(Path(place, "gateway"))
         killed_at_byte(byte, lambda: GATEWAY_WRITERS[writer](folder))
         folder.forget()

@@ -14,7 +14,7 @@ from conforming import CONVERSATIONS, everyday_gate, page
 from drivers import FRAMEWORKS
 
 from camdf import UsageError
-from camdf.conformance import CHECKS, check_adapter
+from camdf.integrations.conformance import CHECKS, check_adapter
 from everyday import conversations
 
 ROOT = Path(__file__).parents[2]

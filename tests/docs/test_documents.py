@@ -274,7 +274,7 @@ def named_files(paragraph: str) -> Iterator[tuple[Path, list[str]]]:
         if name:
             names.append(name)
         else:
-            assert link in {f"../../{shown}", f"../../src/camdf/{shown}"}
+            assert link in {f"../../{shown}", f"../../src/camdf/{shown}", f"../../src/camdf/policies/{shown}"}
             yield THEORY.parent / link, names
             names = []
     assert not names, "a name stands before the file that holds it"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from camdf.models.prior import FROM_MADE_UP
+from camdf.policies.models.prior import FROM_MADE_UP
 from camdf.scorers import Start
 from everyday import examples
 from loading import benchmark_module

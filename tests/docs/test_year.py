@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from camdf._drawing import svg
 from camdf.core.rankings import Floats
+from camdf.evaluation.drawing import svg
 from loading import benchmark_module
 
 ROOT = Path(__file__).parents[2]

@@ -18,8 +18,8 @@ from camdf.cli.logs import listed_tools, scored_by
 from camdf.datasets import Example, write_examples
 from camdf.errors import ArtifactError, UsageError
 from camdf.evaluation.replay import all_handed_over
+from camdf.examples.text_logs import rank_log, read_text_log
 from camdf.gate import Gate
-from camdf.logs.text_logs import rank_log, read_text_log
 from camdf.policies.artifact import from_json, to_json
 from camdf.policies.training import GIVEN, FittedCatalogue, ScorerRecord, Training
 from camdf.scorers import BM25, Embeddings, Fusion, Given, Necessity, Shared, Start, TrustAware, record_of, words_text
@@ -335,7 +335,7 @@ def test_scores_whose_origin_nobody_knows_are_no_mismatch() -> None:
 
 def test_a_table_that_camdf_score_wrote_says_what_gave_its_scores(tmp_path: Path) -> None:
     polars = pytest.importorskip("polars")
-    from camdf.logs.mined import SCORED_BY
+    from camdf.examples.mined import SCORED_BY
     from camdf.policies.artifact import scorer_as_text
 
     table = polars.DataFrame({"task_id": ["1"]})

@@ -15,7 +15,7 @@ from camdf import datasets
 from camdf.cli import main
 from camdf.cli.logs import listed_tools
 from camdf.errors import DataError, UsageError
-from camdf.logs.text_logs import NAMES, TextLog, is_text_log, rank_log, read_text_log
+from camdf.examples.text_logs import NAMES, TextLog, is_text_log, rank_log, read_text_log
 from camdf.scorers import BM25
 
 LOGS = Path(__file__).parent / "logs"

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from camdf.cli import parser
 from camdf.cli.parser import run_command
-from camdf.gateway.config import TABLES, client_json
+from camdf.integrations.gateway.config import TABLES, client_json
 from killed import at_every_step, changed_before, killed_at_byte
 
 SECRET = "a key that only its owner may read"

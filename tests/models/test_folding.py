@@ -8,7 +8,7 @@ import pytest
 import camdf
 from camdf.core.rankings import Bools, Floats
 from camdf.core.stopping import first_stop, hindsight_targets
-from camdf.models.linear import folded, logistic_pipeline, state_matrix
+from camdf.policies.models.linear import folded, logistic_pipeline, state_matrix
 from camdf.policies.stopping import StoppingPolicy
 from camdf_lab import domains
 from camdf_lab.policies import AggregateOnlyDF

@@ -14,7 +14,7 @@ from camdf.core.rankings import LoggedTasks
 from camdf.datasets import Example, read_examples, write_examples
 from camdf.datasets.examples import made_up_in
 from camdf.errors import UsageError
-from camdf.models.task_text import fit_text
+from camdf.policies.models.task_text import fit_text
 from camdf_lab import domains
 
 PAYOFF = Payoff(0.12)

@@ -12,10 +12,10 @@ import pytest
 import camdf
 from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, datasets
 from camdf.cli import main
-from camdf.models.label_noise import FEWEST_LABELS, LabelNoise, estimate_label_noise, upper_end
-from camdf.models.warm_start import FEWEST_TASKS
 from camdf.policies.artifact import to_json
 from camdf.policies.by_set import MOST_NOISE
+from camdf.policies.models.label_noise import FEWEST_LABELS, LabelNoise, estimate_label_noise, upper_end
+from camdf.policies.models.warm_start import FEWEST_TASKS
 from camdf_lab import domains
 from camdf_lab.flips import flipped
 

@@ -33,9 +33,9 @@ from camdf.datasets.ids import hashed
 from camdf.errors import UsageError
 from camdf.evaluation.assess import assess
 from camdf.evaluation.replay import Fixed
-from camdf.models.past_tasks import PastTasks
 from camdf.policies.artifact import to_json
 from camdf.policies.base import Policy, fitted_payoff
+from camdf.policies.models.past_tasks import PastTasks
 from camdf.scorers import Start
 from camdf.scorers.base import vector_of
 from camdf.scorers.with_examples import ToolExamples

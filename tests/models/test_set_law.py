@@ -22,7 +22,7 @@ from camdf.core.sets import (
     value_order,
     worth_by_cut,
 )
-from camdf.models.set_law import (
+from camdf.policies.models.set_law import (
     FLATTEST,
     LEVEL,
     SHARPNESS,

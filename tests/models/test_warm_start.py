@@ -17,13 +17,13 @@ from camdf.core.rankings import Floats
 from camdf.core.vectors import at_length_one
 from camdf.errors import NotFittedError
 from camdf.evaluation.curve import draw_steps
-from camdf.models.design import Design, Setting
-from camdf.models.posterior import Belief, Fitted, Rows, log_loss, most_likely, sums_of
-from camdf.models.prior import KINDS, shipped_prior
-from camdf.models.set_law import SetLaw
-from camdf.models.task_text import FEWEST, TextSignal, _answers_left_out, _ridge, fit_text
-from camdf.models.warm_start import FEWEST_FOR_FLIPS, FEWEST_TASKS, SURE_OF_FLIPS, LossComparison, fit_warm
 from camdf.policies.artifact import from_json, to_json
+from camdf.policies.models.design import Design, Setting
+from camdf.policies.models.posterior import Belief, Fitted, Rows, log_loss, most_likely, sums_of
+from camdf.policies.models.prior import KINDS, shipped_prior
+from camdf.policies.models.set_law import SetLaw
+from camdf.policies.models.task_text import FEWEST, TextSignal, _answers_left_out, _ridge, fit_text
+from camdf.policies.models.warm_start import FEWEST_FOR_FLIPS, FEWEST_TASKS, SURE_OF_FLIPS, LossComparison, fit_warm
 from camdf_lab import domains
 from camdf_lab.beyond.priors import kind_of, learned_prior, prior_without
 from camdf_lab.flips import flipped

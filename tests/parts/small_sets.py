@@ -7,7 +7,7 @@ import numpy as np
 from camdf import ExpectedPayoffBySet, Payoff, Rankings
 from camdf.core.candidates import CANDIDATE_COLUMNS
 from camdf.core.rankings import Bools, Floats
-from camdf.models.membership import (
+from camdf.policies.models.membership import (
     LIST_COLUMNS,
     MembershipModel,
 )

@@ -26,14 +26,14 @@ from camdf import CAMDF, Decisions, FixedK, LoggedTasks, Payoff, Policy, Ranking
 from camdf.core.candidates import CANDIDATE_COLUMNS
 from camdf.core.features import FULL
 from camdf.errors import ArtifactError, NotFittedError, UsageError
-from camdf.models import stored
-from camdf.models.linear import LinearModel
-from camdf.models.membership import TEXT_COLUMNS, MembershipModel
-from camdf.models.task_text import TextSignal
-from camdf.models.tuning import LARGEST
 from camdf.policies import artifact
 from camdf.policies.artifact import LARGEST_FILE, SCHEMA, digest, from_json, load, save, to_json
 from camdf.policies.base import FittedPolicy
+from camdf.policies.models import stored
+from camdf.policies.models.linear import LinearModel
+from camdf.policies.models.membership import TEXT_COLUMNS, MembershipModel
+from camdf.policies.models.task_text import TextSignal
+from camdf.policies.models.tuning import LARGEST
 from camdf.policies.registry import IN_THE_LAB, LIBRARY
 from camdf.policies.rules import ScoreMass
 from camdf.policies.training import NAMES_KEPT, FittedCatalogue, ScorerRecord, Training

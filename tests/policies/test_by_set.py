@@ -17,17 +17,17 @@ from camdf.core.payoff import cost_of
 from camdf.core.rankings import Bools, Floats, Ints, joined
 from camdf.core.sets import SMALLEST, expected_shares, sufficiency_by_cut, value_order
 from camdf.errors import BrokenPromiseError
-from camdf.models import membership, warm_start
-from camdf.models.design import BASE
-from camdf.models.membership import (
+from camdf.policies.artifact import from_json, to_json
+from camdf.policies.models import membership, warm_start
+from camdf.policies.models.design import BASE
+from camdf.policies.models.membership import (
     HeldOut,
     MembershipModel,
     group_folds,
     splits_of,
 )
-from camdf.models.prior import shipped_prior
-from camdf.models.set_law import sharpened
-from camdf.policies.artifact import from_json, to_json
+from camdf.policies.models.prior import shipped_prior
+from camdf.policies.models.set_law import sharpened
 from camdf_lab import domains
 from small_sets import (
     MISSING,

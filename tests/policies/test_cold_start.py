@@ -17,11 +17,11 @@ from camdf import ExpectedPayoffBySet, Payoff, Rankings, cold_start
 from camdf.core.probability import sigmoid
 from camdf.core.sets import shift_to_expect
 from camdf.errors import UsageError
-from camdf.models.prior import FILE, KINDS, shipped_prior
-from camdf.models.set_law import sharpened
-from camdf.models.warm_start import fit_warm
 from camdf.policies.artifact import from_json, to_json
 from camdf.policies.cold_start import TOOLS_PER_LIST, told_tools_per_task
+from camdf.policies.models.prior import FILE, KINDS, shipped_prior
+from camdf.policies.models.set_law import sharpened
+from camdf.policies.models.warm_start import fit_warm
 from camdf_lab import domains
 
 PAYOFFS = [Payoff(0.05), Payoff(0.12), Payoff(0.2, "partial")]
@@ -32,7 +32,7 @@ kinds = pytest.mark.parametrize("scores", KINDS)
 
 @kinds
 def test_the_shipped_prior_is_small_and_decides_with_numpy_alone(scores: str) -> None:
-    assert len((files("camdf.models") / FILE.format(scores)).read_bytes()) < 5_000
+    assert len((files("camdf.policies.models") / FILE.format(scores)).read_bytes()) < 5_000
     code = (
         "import sys, camdf; ranking = camdf.Rankings.from_scores({'a': 0.9, 'b': 0.1});"
         f"assert camdf.cold_start({scores!r}).decide(ranking, camdf.Payoff(0.2)).names(ranking) == ['a'];"

@@ -25,9 +25,9 @@ from camdf.core.stopping import (
     on_policy_targets,
     realized,
 )
-from camdf.models.linear import LinearModel
 from camdf.policies import by_depth
 from camdf.policies.artifact import from_json, to_json
+from camdf.policies.models.linear import LinearModel
 from three_tools import CASES, Worlds, random_stops, random_worlds
 from worlds import RECOURSES, random_logged, small_logged, small_payoffs
 

@@ -16,8 +16,8 @@ from camdf.core.features import AGGREGATES, COST_AUGMENTED, COST_FREE, FULL, LIT
 from camdf.core.probability import logit
 from camdf.core.rankings import Bools, Floats
 from camdf.core.stopping import first_stop, hindsight_targets, prefix_oracle
-from camdf.models.linear import LinearModel, logistic_pipeline, state_matrix
-from camdf.models.tuning import LARGEST, between_quantiles
+from camdf.policies.models.linear import LinearModel, logistic_pipeline, state_matrix
+from camdf.policies.models.tuning import LARGEST, between_quantiles
 from camdf.policies.rules import ScoreMass
 
 EXACT, PARTIAL = Payoff(0.12), Payoff(0.12, "partial")

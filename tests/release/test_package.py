@@ -22,9 +22,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name / "README.md" for name in (".", "lab", "traces")]
 PAGES += [page for folder in ("docs", "lab/docs", "traces/docs") for page in sorted((ROOT / folder).glob("*.md"))]
 EVERY = sorted(module.name for module in pkgutil.walk_packages(camdf.__path__, "camdf."))
-GATEWAY = [f"camdf.gateway.{name}" for name in ("guard", "link", "process", "server", "sign_in")]
-SHARED = "camdf.integrations.chat"
-ADAPTERS = [name for name in EVERY if name.startswith("camdf.integrations.") and name != SHARED] + GATEWAY
+GATEWAY = [f"camdf.integrations.gateway.{name}" for name in ("guard", "link", "process", "server", "sign_in")]
+ADAPTERS = [f"camdf.integrations.{path.stem}" for path in (ROOT / "src/camdf/integrations").glob("[!_]*.py")]
+ADAPTERS = sorted({*ADAPTERS, *GATEWAY} - {"camdf.integrations.chat"})
 MODULES = [name for name in EVERY if name not in ADAPTERS]
 """What imports in this environment; the adapters are tested beside their frameworks."""
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from camdf._files import clear_unfinished, private_opener, whole_file, write_whole
+from camdf.runtime.files import clear_unfinished, private_opener, whole_file, write_whole
 from killed import at_every_step, killed_at_byte
 
 OLD, NEW = b"the old file\n" * 3, b"the new one, which is longer than the old file\n" * 4

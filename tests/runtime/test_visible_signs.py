@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from camdf._printing import visible, visible_lines
+from camdf.runtime.visible import visible, visible_lines
 
 TURNS_OR_HIDES = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI", "B", "S", "BN"})
 """Unicode's classes of signs that end a line, turn the direction of a text, or have none because nobody sees them."""

@@ -33,8 +33,8 @@ from camdf.datasets.forgetting import forget_examples
 from camdf.datasets.ids import id_key
 from camdf.datasets.texts import TaskText
 from camdf.examples.writing import ExamplesFile
-from camdf.gateway.definitions import Definitions
-from camdf.gateway.folder import STATUS, Folder
+from camdf.integrations.gateway.definitions import Definitions
+from camdf.integrations.gateway.folder import STATUS, Folder
 from camdf.scorers.folder import score_tasks
 from camdf.scorers.necessity import _remember
 from camdf.service.config_file import parsed
@@ -179,7 +179,7 @@ def gateway_log(folder: Path) -> None:
     """Many searches, so that the log is shortened; half of it is forgotten; and how the servers are."""
     gateway = Folder(folder / "gateway")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("camdf.gateway.folder.MOST_BYTES", 300)
+        patch.setattr("camdf.integrations.gateway.folder.MOST_BYTES", 300)
         for number in range(6):
             gateway.note("search", query=f"write to {number}")
     gateway.forget(date(2026, 1, 1))
@@ -406,11 +406,11 @@ def test_the_temporary_folders_of_killed_processes_go_with_the_next_and_no_other
 
 
 IN_THEIR_OWN_WAY = {
-    "camdf/_files.py": "the one way to write",
-    "camdf/_drawing.py": "a picture in memory",
+    "camdf/runtime/files.py": "the one way to write",
+    "camdf/evaluation/drawing.py": "a picture in memory",
     "camdf_traces/delta.py": "a table in memory",
-    "camdf/gateway/definitions.py": "an empty file that is locked",
-    "camdf/gateway/folder.py": "adds lines to a log under a lock",
+    "camdf/integrations/gateway/definitions.py": "an empty file that is locked",
+    "camdf/integrations/gateway/folder.py": "adds lines to a log under a lock",
     "camdf/service/outcomes.py": "adds lines to a log that is locked, and cuts off what is torn",
     "camdf/service/lessons.py": "adds lines under a lock, and passes over what is torn",
     "camdf/service/server.py": "the time of an empty file",
@@ -419,7 +419,7 @@ IN_THEIR_OWN_WAY = {
     "camdf_traces/span_files.py": "a temporary folder",
     "camdf_traces/portions.py": "a temporary folder",
     "camdf_traces/spark/mining.py": "a folder that Spark writes, and that is then moved",
-    "camdf/conformance/traces.py": "a temporary folder of a test",
+    "camdf/integrations/conformance/traces.py": "a temporary folder of a test",
     "camdf/cli/mcp_file.py": "a temporary folder for what servers say on standard error",
     "camdf/cli/parser.py": "standard output, once nobody reads it",
 }
@@ -433,7 +433,9 @@ WRITES = {
 
 def test_every_file_is_written_by_one_function_but_for_those_that_say_why() -> None:
     calls = others_that_write()
-    assert {"camdf/_files.py", "camdf/scorers/folder.py", "camdf_traces/spark/mining.py"} < {path for path, _ in calls}
+    assert {"camdf/runtime/files.py", "camdf/scorers/folder.py", "camdf_traces/spark/mining.py"} < {
+        path for path, _ in calls
+    }
     assert {(path, call) for path, call in calls if path not in IN_THEIR_OWN_WAY} == set()
 
 

@@ -24,12 +24,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from camdf._json import objects_in
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import mean_ranks
 from camdf.errors import MissingExtraError, UsageError
 from camdf.gate import Gate
 from camdf.policies.rules import ScoreAtLeast
+from camdf.runtime.loose_json import objects_in
 from camdf.scorers import (
     BM25,
     Embeddings,

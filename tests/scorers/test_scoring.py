@@ -13,7 +13,7 @@ import pytest
 
 from camdf.cli import main
 from camdf.errors import DataError
-from camdf.logs.mined import read_logged
+from camdf.examples.mined import read_logged
 from camdf.scorers import BM25, Given, ScorerError, Start
 from camdf.scorers.folder import score_folder
 from camdf.tools import Tool, view

@@ -21,8 +21,8 @@ from camdf.cli import main
 from camdf.core.rankings import LoggedTasks
 from camdf.core.vectors import at_length_one, from_bytes, in_whole_numbers
 from camdf.errors import DataError
+from camdf.examples.mined import read_logged
 from camdf.gate.target import Target
-from camdf.logs.mined import read_logged
 from camdf.policies.artifact import to_json
 from camdf.scorers import Embeddings, Fusion, Start
 from camdf.scorers.base import Scorer, embedding_of, vector_of

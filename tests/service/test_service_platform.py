@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from camdf._files import locked, write_whole
+from camdf.runtime.files import locked, write_whole
 from camdf.service.outcomes import marked
 from running_service import PLAIN, SECONDS, folder_of, ranking, running
 

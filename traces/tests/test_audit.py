@@ -20,8 +20,8 @@ from camdf.cli import main
 from camdf.core.resampling import Interval
 from camdf.datasets.files import write_jsonl, write_parquet
 from camdf.errors import DataError
-from camdf.logs.mined import read_logged
-from camdf.models.label_noise import estimate_label_noise
+from camdf.examples.mined import read_logged
+from camdf.policies.models.label_noise import estimate_label_noise
 from camdf_lab import domains
 from camdf_traces.audit import measures
 from camdf_traces.audit.findings import (

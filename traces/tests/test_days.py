@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from arrivals import BEGIN, DAY, FIRST, SECRET, at_once, days_of, in_a_possible_order, run, some_runs
 from camdf.cli import main
 from camdf.errors import DataError, UsageError
-from camdf.logs.mined import is_mined
+from camdf.examples.mined import is_mined
 from camdf_traces import buckets
 from camdf_traces.buckets import Rules
 from camdf_traces.days import SPANS_A_BUCKET, MinedDay, mine_day, read_days

@@ -24,8 +24,8 @@ from camdf import datasets
 from camdf.cli import main
 from camdf.core.rankings import LoggedTasks
 from camdf.errors import DataError
-from camdf.logs.labels import NO_TOOL, text_group
-from camdf.logs.mined import is_mined, read_logged
+from camdf.examples.labels import NO_TOOL, text_group
+from camdf.examples.mined import is_mined, read_logged
 from camdf.prices import ToolStatistics
 from camdf_lab import domains
 from camdf_traces.logged import logged_tasks

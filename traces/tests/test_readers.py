@@ -25,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from camdf.errors import DataError, UsageError
-from camdf.logs.labels import NO_TOOL
+from camdf.examples.labels import NO_TOOL
 from camdf_traces.readers import FORMATS, plain, read_spans
 from camdf_traces.readers import names as tables
 from camdf_traces.readers.formats import guess

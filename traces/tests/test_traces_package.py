@@ -17,8 +17,8 @@ import camdf
 import camdf_traces
 from camdf.cli.brought import BROUGHT
 from camdf.cli.brought import GROUP as COMMANDS
-from camdf.logs.mined import GROUP as MINED
-from camdf.logs.mined import MinedTasks, mined_tasks
+from camdf.examples.mined import GROUP as MINED
+from camdf.examples.mined import MinedTasks, mined_tasks
 from camdf_traces import for_product
 from camdf_traces._version import __version__
 

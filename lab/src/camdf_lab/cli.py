@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from camdf._progress import shown
 from camdf.cli.parser import (
     Parser,
     Section,
@@ -24,6 +23,7 @@ from camdf.cli.parser import (
 )
 from camdf.cli.policy import own_class
 from camdf.errors import UsageError
+from camdf.runtime.progress import shown
 from camdf_lab._version import __version__
 from camdf_lab.stored import held
 

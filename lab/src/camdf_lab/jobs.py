@@ -17,9 +17,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import camdf
-from camdf._files import write_whole
-from camdf._progress import Progress, counted, silent
 from camdf.evaluation.replay import Outcomes
+from camdf.runtime.files import write_whole
+from camdf.runtime.progress import Progress, counted, silent
 from camdf_lab.stored import Row, Rows
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from camdf._drawing import save_picture
+from camdf.evaluation.drawing import save_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture

@@ -8,20 +8,20 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
-from camdf._settings import or_none
 from camdf.core.features import AGGREGATES, FULL
 from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff
 from camdf.core.probability import sigmoid
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
 from camdf.core.stopping import hindsight_targets
-from camdf.models.linear import LinearModel, fit_ridge
-from camdf.models.stored import number, numbers, object_of
 from camdf.policies.base import Policy
 from camdf.policies.camdf import CAMDF
+from camdf.policies.models.linear import LinearModel, fit_ridge
+from camdf.policies.models.stored import number, numbers, object_of
 from camdf.policies.predict import PredictThenThreshold, all_or_nothing
 from camdf.policies.rules import ScoreThreshold
 from camdf.policies.stopping import StoppingPolicy
+from camdf.runtime.settings import or_none
 
 FOLDS = 5
 

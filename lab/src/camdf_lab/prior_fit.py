@@ -13,7 +13,7 @@ from camdf.core.candidates import CANDIDATE_COLUMNS, candidate_features, counts_
 from camdf.core.groups import sizes_of
 from camdf.core.probability import unscaled
 from camdf.core.rankings import Bools, Floats, LoggedTasks
-from camdf.models.prior import Prior
+from camdf.policies.models.prior import Prior
 from camdf_lab.newton import NewtonSums, minimize, partial_sums, penalized
 
 COLUMNS_READ = {"similarity": tuple(CANDIDATE_COLUMNS), "probability": ("score_logit",)}

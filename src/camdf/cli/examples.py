@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from camdf._progress import shown
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.cli.tools import TOOLS_FILE, tools_in_file
 from camdf.datasets.examples import Example, read_examples
@@ -18,7 +17,8 @@ from camdf.datasets.tables import columns_at_a_glance, read_table
 from camdf.errors import UsageError
 from camdf.examples import Check, ExamplesFile, Prompt, Wanted, check_examples, named_tools, own_examples, prompts
 from camdf.examples.asking import TASK, cost
-from camdf.logs.text_logs import read_text_log
+from camdf.examples.text_logs import read_text_log
+from camdf.runtime.progress import shown
 from camdf.scorers.endpoint import completion
 from camdf.tools import Tool
 

@@ -13,9 +13,9 @@ from camdf.cli.service import STATE
 from camdf.datasets.forgetting import Whose, forget_examples
 from camdf.datasets.ids import id_key
 from camdf.errors import DataError, UsageError
-from camdf.gateway.config import served_file
-from camdf.gateway.folder import Folder
-from camdf.logs.mined import mined_tasks
+from camdf.examples.mined import mined_tasks
+from camdf.integrations.gateway.config import served_file
+from camdf.integrations.gateway.folder import Folder
 
 
 def add_commands(commands: Any) -> None:

@@ -6,16 +6,16 @@ import argparse
 import sys
 from pathlib import Path
 
-from camdf._progress import shown
 from camdf.cli.parser import notes_stream
 from camdf.cli.tools import TOOLS_FILE, tools_in_file, usual_scorer
 from camdf.errors import DataError, UsageError
+from camdf.examples.mined import SCORED_BY, is_mined
+from camdf.examples.text_logs import RankedLog, is_text_log, rank_log, read_text_log
 from camdf.gate.scoring import scorer_record
-from camdf.logs.mined import SCORED_BY, is_mined
-from camdf.logs.text_logs import RankedLog, is_text_log, rank_log, read_text_log
 from camdf.policies.artifact import scorer_in_text
 from camdf.policies.base import Policy
 from camdf.policies.training import ScorerRecord
+from camdf.runtime.progress import shown
 from camdf.scorers import BM25, Embeddings, Scorer, Start, record_of
 from camdf.scorers.base import TEXTS
 from camdf.scorers.embeddings import MINILM

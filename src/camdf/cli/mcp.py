@@ -12,14 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from camdf._printing import visible, visible_lines
 from camdf.cli.parser import add_json, print_json
 from camdf.errors import DataError, UsageError, expect
+from camdf.runtime.visible import visible, visible_lines
 
 if TYPE_CHECKING:
     from camdf.cli.mcp_clients import FileChange
-    from camdf.gateway.folder import Folder
-    from camdf.gateway.server import Gateway
+    from camdf.integrations.gateway.folder import Folder
+    from camdf.integrations.gateway.server import Gateway
 
 PLACES = (".mcp.json", "mcp.json", ".cursor/mcp.json", ".vscode/mcp.json")
 """Where the file is looked for in this folder unless it is named."""
@@ -86,9 +86,9 @@ def _serve_gateway(options: argparse.Namespace, words: list[str]) -> int:
         raise UsageError("--first must not be negative, and --seconds must be positive.")
     os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
     from camdf.datasets.examples import read_examples
-    from camdf.gateway.config import read_servers
-    from camdf.gateway.folder import Folder
-    from camdf.gateway.server import Gateway
+    from camdf.integrations.gateway.config import read_servers
+    from camdf.integrations.gateway.folder import Folder
+    from camdf.integrations.gateway.server import Gateway
 
     token = _token_over_http(options)
     folder = Folder.of_client_file(path, learn=options.learn == "on")
@@ -113,7 +113,7 @@ def _serve_gateway(options: argparse.Namespace, words: list[str]) -> int:
             print(f"{behind} waits for a client. To have yours start it: camdf mcp install CLIENT.", file=sys.stderr)
         serving = gateway.server.run_stdio_async(**quiet)
     else:
-        from camdf.gateway.guard import guarded
+        from camdf.integrations.gateway.guard import guarded
 
         print(f"{behind} at http://127.0.0.1:{options.http}/mcp.", file=sys.stderr)
         guard = guarded(token, options.allow_origin)
@@ -159,7 +159,7 @@ async def _serve_until_told(gateway: Gateway, serving: Coroutine[Any, Any, None]
 
 
 def _show_status(options: argparse.Namespace, words: list[str]) -> int:
-    from camdf.gateway.folder import STATUS, Folder
+    from camdf.integrations.gateway.folder import STATUS, Folder
 
     folder = Folder.of_client_file(_served_file(words))
     status = folder.read(STATUS)
@@ -175,7 +175,7 @@ def _show_status(options: argparse.Namespace, words: list[str]) -> int:
 
 
 def _status_lines(status: dict[str, Any]) -> list[str]:
-    from camdf.gateway.receipt import out_of_use
+    from camdf.integrations.gateway.receipt import out_of_use
 
     lines: list[str] = []
     if not _is_running(status["pid"]):
@@ -191,7 +191,7 @@ def _status_lines(status: dict[str, Any]) -> list[str]:
 
 def _definitions_problem(folder: Folder) -> list[str]:
     """What became of definitions that could not be read, and what to do."""
-    from camdf.gateway.definitions import Definitions
+    from camdf.integrations.gateway.definitions import Definitions
 
     if not folder.path.is_dir():
         return []
@@ -218,9 +218,9 @@ def _is_running(pid: int) -> bool:
 
 
 def _show_report(options: argparse.Namespace, words: list[str]) -> int:
-    from camdf.gateway.config import read_servers
-    from camdf.gateway.folder import STATUS, Folder
-    from camdf.gateway.receipt import out_of_use, receipt
+    from camdf.integrations.gateway.config import read_servers
+    from camdf.integrations.gateway.folder import STATUS, Folder
+    from camdf.integrations.gateway.receipt import out_of_use, receipt
 
     path = _served_file(words)
     folder = Folder.of_client_file(path)
@@ -246,8 +246,8 @@ def _show_report(options: argparse.Namespace, words: list[str]) -> int:
 
 
 def _review_tools(options: argparse.Namespace, words: list[str]) -> int:
-    from camdf.gateway.definitions import Definitions, seal_of_all
-    from camdf.gateway.folder import Folder
+    from camdf.integrations.gateway.definitions import Definitions, seal_of_all
+    from camdf.integrations.gateway.folder import Folder
 
     path = _served_file(words)
     folder = Folder.of_client_file(path)
@@ -276,9 +276,9 @@ def _sign_in(options: argparse.Namespace, words: list[str]) -> int:
     if not words:
         raise UsageError("Name a server of the file: camdf mcp login NAME FILE.")
     expect("fastmcp", EXTRA)
-    from camdf.gateway.config import read_servers
-    from camdf.gateway.folder import state_home
-    from camdf.gateway.sign_in import sign_in
+    from camdf.integrations.gateway.config import read_servers
+    from camdf.integrations.gateway.folder import state_home
+    from camdf.integrations.gateway.sign_in import sign_in
 
     servers = {server.name: server.entry for server in read_servers(_served_file(words[1:]))}
     url = servers.get(words[0], {}).get("url")
@@ -339,7 +339,7 @@ def _named_client(words: list[str]) -> str:
 def _served_file(words: list[str]) -> Path:
     """The file of the servers that a gateway has, by the client's file that starts it, or by their own."""
     from camdf.cli.mcp_clients import CLIENTS
-    from camdf.gateway.config import served_file
+    from camdf.integrations.gateway.config import served_file
 
     if words or _file_here() is not None:
         return served_file(_file_of_servers(words))

@@ -17,11 +17,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from camdf._files import clear_unfinished, held_bytes, locked, replace_whole, write_whole
-from camdf._printing import visible
 from camdf.errors import UsageError
-from camdf.gateway.config import GATEWAY, TABLES, client_json, read_servers
-from camdf.gateway.folder import state_home
+from camdf.integrations.gateway.config import GATEWAY, TABLES, client_json, read_servers
+from camdf.integrations.gateway.folder import state_home
+from camdf.runtime.files import clear_unfinished, held_bytes, locked, replace_whole, write_whole
+from camdf.runtime.visible import visible
 
 CLIENTS = {
     "claude-code": (".mcp.json", "~/.claude.json"),

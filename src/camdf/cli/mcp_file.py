@@ -9,9 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from camdf._printing import visible
 from camdf.errors import UsageError, require
-from camdf.gateway.config import ServerEntry, read_servers
+from camdf.integrations.gateway.config import ServerEntry, read_servers
+from camdf.runtime.visible import visible
 from camdf.tools import FromServer
 
 SECONDS = 30.0

@@ -10,9 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from camdf._files import whole_file
-from camdf._progress import shown
-from camdf._threads import one_blas_thread
+from camdf.cli.blas_threads import one_blas_thread
 from camdf.cli.logs import (
     FILES,
     add_log,
@@ -41,7 +39,7 @@ from camdf.core.payoff import VALUES, Payoff
 from camdf.datasets.examples import logged_examples, made_up_in, past_tasks, read_examples, write_examples
 from camdf.datasets.ids import hashed, id_key
 from camdf.errors import DataError, UsageError, expect
-from camdf.logs.mined import (
+from camdf.examples.mined import (
     AskedBy,
     Uncensored,
     is_mined,
@@ -50,15 +48,17 @@ from camdf.logs.mined import (
     read_uncensored,
     seeing_every_tool,
 )
-from camdf.logs.text_logs import read_text_log
-from camdf.models.past_tasks import PastTasks
+from camdf.examples.text_logs import read_text_log
 from camdf.policies.artifact import load, save
 from camdf.policies.base import fitted_payoff
 from camdf.policies.by_depth import ExpectedPayoffByDepth
 from camdf.policies.by_set import ExpectedPayoffBySet
+from camdf.policies.models.past_tasks import PastTasks
 from camdf.policies.registry import DEFAULT, LIBRARY, POLICIES, own_policy, policy_name
 from camdf.policies.stopping import StoppingPolicy
 from camdf.policies.training import GIVEN, ScorerRecord
+from camdf.runtime.files import whole_file
+from camdf.runtime.progress import shown
 from camdf.scorers import record_of
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from camdf._counts import in_one_line
-from camdf._progress import shown
 from camdf.cli.logs import add_columns, is_log, named_scorer, ranked_log
 from camdf.cli.parser import add_json, check_output, notes_stream, print_json
 from camdf.cli.tools import TOOLS_FILE, tools_in_file
+from camdf.datasets.counts import in_one_line
 from camdf.errors import UsageError
-from camdf.logs.mined import mined_tasks
+from camdf.examples.mined import mined_tasks
+from camdf.runtime.progress import shown
 from camdf.scorers import Necessity, Scorer
 from camdf.scorers.base import TEXTS
 from camdf.scorers.folder import Scored, score_folder

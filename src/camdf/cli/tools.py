@@ -14,9 +14,6 @@ from math import inf
 from pathlib import Path
 from typing import Any, get_args
 
-from camdf._files import write_whole
-from camdf._json import plain_json
-from camdf._printing import visible
 from camdf.cli.mcp_file import tools_of_servers
 from camdf.cli.parser import add_json, check_output, print_json
 from camdf.datasets.examples import past_tasks, read_examples
@@ -25,10 +22,13 @@ from camdf.gate.gate import USUAL_TOOLS
 from camdf.gate.scoring import scorer_record
 from camdf.gate.target import Target
 from camdf.gate.worth import Conversation, sentence, shared_sentence, worth
-from camdf.gateway.config import TABLES
+from camdf.integrations.gateway.config import TABLES
 from camdf.policies.artifact import load
 from camdf.policies.base import Policy
 from camdf.prices import Prices
+from camdf.runtime.files import write_whole
+from camdf.runtime.loose_json import plain_json
+from camdf.runtime.visible import visible
 from camdf.scorers import BM25, Scorer, Start
 from camdf.scorers.named import ScorerMismatch, scorer_of
 from camdf.tools import FromServer, Tool, viewed_tool

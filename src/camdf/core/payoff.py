@@ -8,10 +8,10 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
-from camdf._settings import LEFT_OUT, Settings, checked_setting, number, share
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
 from camdf.core.sums import before_each
 from camdf.errors import UsageError
+from camdf.runtime.settings import LEFT_OUT, Settings, checked_setting, number, share
 
 ValueFunction: TypeAlias = Callable[[Ints, Ints], Floats]
 """(required tools acquired, required tools in all) -> task value in [0, 1], elementwise, never falling in the first."""

@@ -12,10 +12,10 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from camdf._files import write_whole
 from camdf.datasets.records import Pairs, fields, json_lines, list_of_names, objects_of, refuse, text
 from camdf.errors import DataError
-from camdf.models.past_tasks import PastTasks
+from camdf.policies.models.past_tasks import PastTasks
+from camdf.runtime.files import write_whole
 
 Origin: TypeAlias = Literal["made up", "own", "logged"]
 """Who wrote an example: a language model, the user, or the people whose requests were logged."""

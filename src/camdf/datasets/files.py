@@ -19,7 +19,7 @@ for `task_id` and `group`. Parquet and CSV may have one row a candidate: `camdf.
 Other fields are left out, and a warning counts them in one line. One that looks like a misspelling of an optional field
 that is not there is refused, because it would change the result without a word.
 
-Tables of mined tasks have other columns: `camdf.logs.mined.read_logged` reads those.
+Tables of mined tasks have other columns: `camdf.examples.mined.read_logged` reads those.
 """
 
 from __future__ import annotations
@@ -37,9 +37,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from camdf._files import whole_file
-from camdf._json import without_repeats
-from camdf._progress import Progress, in_megabytes, silent
 from camdf.core.rankings import LoggedTasks
 from camdf.datasets import parquet, rows
 from camdf.datasets.gather import Gathered
@@ -59,6 +56,9 @@ from camdf.datasets.records import (
     whole,
 )
 from camdf.errors import DataError, require
+from camdf.runtime.files import whole_file
+from camdf.runtime.loose_json import without_repeats
+from camdf.runtime.progress import Progress, in_megabytes, silent
 
 REQUIRED = ("task_id", "scores", "required")
 OPTIONAL = ("n_required", "costs", "group", "vector")
@@ -108,7 +108,8 @@ def read_parquet(path: File, *, keep_order: bool = False, progress: Progress = s
     place = Path(path)
     if {"ranked", "called"} <= set(columns):
         raise DataError(
-            f"{path}: is a table of mined tasks, as `camdf mine` writes it. Read it with camdf.logs.mined.read_logged."
+            f"{path}: is a table of mined tasks, as `camdf mine` writes it. "
+            "Read it with camdf.examples.mined.read_logged."
         )
     if rows.is_rows(columns):
         known, others = _columns_to_read(place, columns, rows.NEEDED, rows.OPTIONAL_COLUMNS)

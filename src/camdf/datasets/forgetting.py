@@ -9,9 +9,9 @@ from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
 
-from camdf._files import clear_unfinished, locked, write_whole
 from camdf.datasets.examples import Example, examples_in
 from camdf.datasets.ids import hashed
+from camdf.runtime.files import clear_unfinished, locked, write_whole
 
 
 @dataclass(frozen=True)

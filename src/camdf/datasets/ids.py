@@ -12,8 +12,8 @@ import sys
 from hashlib import blake2b
 from pathlib import Path
 
-from camdf._files import locked, write_whole
 from camdf.errors import UsageError
+from camdf.runtime.files import locked, write_whole
 
 
 def id_key(path: Path | None = None) -> bytes:

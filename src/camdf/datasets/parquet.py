@@ -12,9 +12,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from camdf._progress import Progress, in_megabytes
 from camdf.datasets.records import Pairs, refuse
 from camdf.errors import DataError, require
+from camdf.runtime.progress import Progress, in_megabytes
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,9 +15,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from camdf._progress import silent
 from camdf.datasets import parquet
 from camdf.errors import DataError
+from camdf.runtime.progress import silent
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 """What may stand between two cells, and its name."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from camdf._progress import Progress, counted, silent
 from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks
@@ -17,11 +16,12 @@ from camdf.core.resampling import Interval
 from camdf.errors import DataError
 from camdf.evaluation.replay import MEASURES, ORACLE, Outcomes, replay
 from camdf.evaluation.splits import draw_splits
-from camdf.models.linear import LinearModel
-from camdf.models.membership import MembershipModel
 from camdf.policies.base import Policy
+from camdf.policies.models.linear import LinearModel
+from camdf.policies.models.membership import MembershipModel
 from camdf.policies.registry import POLICIES
 from camdf.policies.rules import AcquireAll
+from camdf.runtime.progress import Progress, counted, silent
 
 SIMPLE_RULES = ("fixed-k", "score-threshold", "score-per-cost-threshold", "constant-set")
 """What a policy must beat to be worth its keep; each is tuned on the same tasks."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from camdf._progress import Progress, counted, silent
 from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Floats, Ints, LoggedTasks
@@ -17,6 +16,7 @@ from camdf.evaluation.assess import require_choice
 from camdf.evaluation.replay import Outcomes, replay
 from camdf.evaluation.splits import Split, draw_splits
 from camdf.policies.registry import DEFAULT, POLICIES
+from camdf.runtime.progress import Progress, counted, silent
 
 LABEL_COUNTS = (3, 10, 20, 50, 100, 200, 500, 1000)
 """Numbers of labeled tasks to learn from; all that a split leaves come last."""

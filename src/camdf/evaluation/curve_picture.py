@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from camdf._drawing import BLUE, COLUMN, GRAY, GREEN, VERMILLION, canvas, styled
 from camdf.evaluation.curve import PAPER, RULES, THRESHOLD, Point
+from camdf.evaluation.drawing import BLUE, COLUMN, GRAY, GREEN, VERMILLION, canvas, styled
 from camdf.policies.registry import DEFAULT
 
 if TYPE_CHECKING:

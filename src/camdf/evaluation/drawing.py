@@ -12,8 +12,8 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-from camdf._files import whole_file, write_whole
 from camdf.errors import require
+from camdf.runtime.files import whole_file, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture

@@ -6,18 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from camdf._progress import Progress, silent
 from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks
 from camdf.errors import UsageError
 from camdf.evaluation.assess import Assessment, assess
 from camdf.evaluation.splits import draw_splits
-from camdf.models.label_noise import LabelNoise, estimate_label_noise
 from camdf.policies.base import Policy
 from camdf.policies.by_set import ExpectedPayoffBySet
+from camdf.policies.models.label_noise import LabelNoise, estimate_label_noise
 from camdf.policies.registry import DEFAULT, policy_maker, policy_name
 from camdf.policies.training import GIVEN, FittedCatalogue, ScorerRecord, Training
+from camdf.runtime.progress import Progress, silent
 
 
 @dataclass(frozen=True, eq=False)

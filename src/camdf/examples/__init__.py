@@ -1,4 +1,4 @@
-"""Examples written for a list of tools by a language model, joined with the user's own, and checked."""
+"""Requests with the tools that they need: written by a language model, a user's own, or read from logs."""
 
 from camdf.examples.answers import read_answer
 from camdf.examples.asking import Prompt, Wanted, prompts

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
-from camdf._json import objects_in
 from camdf.datasets.examples import Example
 from camdf.datasets.records import is_text
 from camdf.examples.asking import MOST_TOGETHER, TASK, Prompt
+from camdf.runtime.loose_json import objects_in
 
 LONGEST_REQUEST = 500
 """Characters. People who paste more than that paste a document."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice, zip_longest
 from typing import Annotated, Any
 
-from camdf import _settings as checks
-from camdf._settings import Settings
 from camdf.datasets.examples import Example
 from camdf.errors import UsageError
 from camdf.prices import Prices, estimated_tokens
+from camdf.runtime import settings as checks
+from camdf.runtime.settings import Settings
 from camdf.tools import PARAMETERS, READ, Tool
 
 TOOLS_IN_A_CALL = 8

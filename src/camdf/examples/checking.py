@@ -18,10 +18,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from camdf._progress import Progress, counted, silent
 from camdf.core.rankings import Floats
 from camdf.datasets.examples import Example
 from camdf.examples.answers import plain
+from camdf.runtime.progress import Progress, counted, silent
 from camdf.scorers.base import Scorer, checked, full_text
 from camdf.scorers.bm25 import BM25, word_parts
 from camdf.scorers.echoes import runs_of

@@ -12,10 +12,10 @@ from os import fspath
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from camdf._progress import Progress, silent
 from camdf.core.rankings import LoggedTasks
 from camdf.datasets.files import File, read
 from camdf.errors import DataError, needs
+from camdf.runtime.progress import Progress, silent
 from camdf.scorers.base import Scorer
 from camdf.scorers.folder import Scored
 from camdf.tools import Tool

@@ -21,16 +21,16 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from camdf._progress import Progress, silent
 from camdf.core.rankings import LoggedTasks
 from camdf.datasets.gather import Gathered
 from camdf.datasets.records import is_text
 from camdf.datasets.tables import LooseTable, TableRow, columns_at_a_glance, read_table
 from camdf.datasets.texts import TaskText
 from camdf.errors import DataError, UsageError
+from camdf.examples.labels import NO_TOOL, text_group
 from camdf.gate.tool_search import CALL
 from camdf.gate.turns import Turn, events, text_of
-from camdf.logs.labels import NO_TOOL, text_group
+from camdf.runtime.progress import Progress, silent
 from camdf.scorers.base import Scorer
 from camdf.scorers.folder import Scored, score_tasks, scored_records
 from camdf.tools import Tool

@@ -13,13 +13,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from camdf._files import locked, write_whole
-from camdf._json import without_repeats
-from camdf._progress import Progress, counted, silent
 from camdf.datasets.examples import Example, read_examples, write_examples
 from camdf.errors import DataError, UsageError
 from camdf.examples.answers import read_answer
 from camdf.examples.asking import Prompt, Wanted, lacking_by_tool
+from camdf.runtime.files import locked, write_whole
+from camdf.runtime.loose_json import without_repeats
+from camdf.runtime.progress import Progress, counted, silent
 from camdf.tools import NO_TOOLS, Tool, view
 
 SUFFIX = ".digests.json"

@@ -17,7 +17,6 @@ from functools import partial
 from os import PathLike
 from typing import Any, Self, get_args
 
-from camdf._settings import check_that, checked_setting, instance_of, one_of, or_none, truth
 from camdf.core.payoff import Payoff, ValueFunction
 from camdf.datasets.examples import past_tasks, read_examples
 from camdf.errors import ArtifactError, UsageError
@@ -38,10 +37,11 @@ from camdf.gate.terms import ConversationTerms
 from camdf.gate.tool_search import FIND, FOUND, Answer, WrittenCall, by_server, listing, names_by_server, query_of
 from camdf.gate.turns import Messages
 from camdf.gate.worth import cutting_pays
-from camdf.models.past_tasks import PastTasks
 from camdf.policies.base import Policy
+from camdf.policies.models.past_tasks import PastTasks
 from camdf.policies.rules import AcquireAll, TopK
 from camdf.runtime.forks import Locked
+from camdf.runtime.settings import check_that, checked_setting, instance_of, one_of, or_none, truth
 from camdf.scorers.base import Scorer
 from camdf.scorers.named import ScorerMismatch, scorer_for_tools
 from camdf.scorers.trust_aware import TrustAware

@@ -17,10 +17,10 @@ from hashlib import sha256
 from threading import TIMEOUT_MAX
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from camdf._settings import checked_setting, number, whole_number
 from camdf.errors import UsageError, require
 from camdf.runtime.breaker import Breaker, RestingError
 from camdf.runtime.forks import Locked
+from camdf.runtime.settings import checked_setting, number, whole_number
 from camdf.runtime.workers import BusyError, Workers
 
 T = TypeVar("T")

@@ -26,9 +26,9 @@ from camdf.errors import ArtifactError, UsageError
 from camdf.gate.catalogue import Catalogue
 from camdf.gate.decision import Reason
 from camdf.gate.ranking import Ranked
-from camdf.models.past_tasks import PastTasks
 from camdf.policies.artifact import content_of, from_json, to_json
 from camdf.policies.base import Policy, fitted_payoff
+from camdf.policies.models.past_tasks import PastTasks
 from camdf.policies.training import FittedCatalogue, ScorerRecord
 from camdf.runtime.breaker import RestingError
 from camdf.runtime.forks import Locked

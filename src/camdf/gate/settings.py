@@ -15,13 +15,13 @@ from hashlib import blake2b
 from threading import TIMEOUT_MAX
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
-from camdf import _settings as checks
-from camdf._settings import Settings
 from camdf.errors import UsageError
 from camdf.gate.decision import GateDecision
 from camdf.gate.memory import ConversationStore
 from camdf.gate.tool_search import NAME_TOKENS
+from camdf.runtime import settings as checks
 from camdf.runtime.breaker import Breaker
+from camdf.runtime.settings import Settings
 from camdf.runtime.switch import Source, Switch, source_of
 from camdf.tools import READ, Tool
 

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import numpy as np
 
-from camdf._settings import Settings, number, or_none
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Rankings
 from camdf.core.vectors import from_bytes
@@ -17,6 +16,7 @@ from camdf.gate.decision import GateDecision
 from camdf.gate.ranking import Ranked
 from camdf.policies.base import Policy
 from camdf.policies.pressure import pressure_for_budget, pressure_for_estimate, pressure_for_tools
+from camdf.runtime.settings import Settings, number, or_none
 from camdf.scorers.base import says_nothing
 
 

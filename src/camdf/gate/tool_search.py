@@ -21,8 +21,8 @@ from dataclasses import replace
 from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
-from camdf._json import without_repeats
 from camdf.prices import CHARACTERS_PER_TOKEN
+from camdf.runtime.loose_json import without_repeats
 from camdf.scorers.base import words_text
 from camdf.scorers.echoes import runs_of
 from camdf.tools import Tool, view

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Annotated, Any, NamedTuple
 
-from camdf import _settings as checks
-from camdf._settings import Settings
 from camdf.errors import UsageError
 from camdf.gate.tool_search import CALL, by_server, find_tool, names_by_server
 from camdf.prices import Prices
+from camdf.runtime import settings as checks
+from camdf.runtime.settings import Settings
 from camdf.tools import NO_TOOLS, Tool, view
 
 PAYS = 0.98

@@ -18,13 +18,13 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Annotated, Any
 
-from camdf._settings import checked_setting, names
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
 from camdf.gate.lists import allowed_choice, has_search
 from camdf.gate.telemetry import EVENT
 from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, listing, meant, query_of
 from camdf.integrations.chat import chat_message, refusal
+from camdf.runtime.settings import checked_setting, names
 from camdf.tools import forced_tools, from_servers
 
 with needs("langchain"):

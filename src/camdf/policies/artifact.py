@@ -11,17 +11,17 @@ from collections.abc import Iterable
 from os import PathLike
 from typing import Any, NoReturn
 
-from camdf._files import write_whole
-from camdf._json import without_repeats
-from camdf._settings import Check, checks_of, or_none
 from camdf._version import __version__
 from camdf.core.payoff import VALUES
 from camdf.errors import ArtifactError, NotFittedError
-from camdf.models import stored
-from camdf.models.stored import json_value, object_of, read_object, written_object
 from camdf.policies.base import FittedPolicy, Policy
+from camdf.policies.models import stored
+from camdf.policies.models.stored import json_value, object_of, read_object, written_object
 from camdf.policies.registry import ALIASES, IN_THE_LAB, LIBRARY, added_policy, by_kind
 from camdf.policies.training import ScorerRecord, Training, stored_payoff
+from camdf.runtime.files import write_whole
+from camdf.runtime.loose_json import without_repeats
+from camdf.runtime.settings import Check, checks_of, or_none
 
 SCHEMA = 3
 """What is written, and all that is read."""

@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
-from camdf._settings import checked_setting, checks_of
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.errors import NotFittedError, UsageError
-from camdf.models.past_tasks import PastTasks
-from camdf.models.stored import json_value, written_part
+from camdf.policies.models.past_tasks import PastTasks
+from camdf.policies.models.stored import json_value, written_part
 from camdf.policies.training import Training
+from camdf.runtime.settings import checked_setting, checks_of
 
 Serves: TypeAlias = Literal["anything", "a value", "a payoff"]
 
@@ -29,8 +29,8 @@ class Policy(ABC):
     the promises that the rest of the library relies on.
 
     A `kind`, which is the policy's name, lets `camdf.save` write it: those attributes whose annotation says by a check
-    what they may be (`camdf.models.stored`). A constructor that stores its arguments by `store` refuses there what
-    `load` would refuse later.
+    what they may be (`camdf.policies.models.stored`). A constructor that stores its arguments by `store` refuses there
+    what `load` would refuse later.
     """
 
     training_: Training | None = None

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from camdf._settings import truth
 from camdf.core.decisions import Decisions
 from camdf.core.features import COST_FREE
 from camdf.core.payoff import Payoff, ValueFunction
@@ -16,9 +15,10 @@ from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings, pieces
 from camdf.core.sets import leaving_cuts
 from camdf.core.sums import before_each
 from camdf.errors import UsageError
-from camdf.models.linear import LinearModel, fit_logistic, identity_tools
-from camdf.models.stored import columns, object_of
 from camdf.policies.base import FittedPolicy
+from camdf.policies.models.linear import LinearModel, fit_logistic, identity_tools
+from camdf.policies.models.stored import columns, object_of
+from camdf.runtime.settings import truth
 
 
 class ExpectedPayoffByDepth(FittedPolicy):

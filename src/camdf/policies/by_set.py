@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 
-from camdf._settings import LEFT_OUT, one_of, or_none, truth
 from camdf.core.decisions import Decisions
 from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff, ValueFunction
@@ -24,15 +23,16 @@ from camdf.core.sets import (
 )
 from camdf.core.sums import before_each
 from camdf.errors import NotFittedError, UsageError
-from camdf.models.membership import HeldOut, MembershipModel
-from camdf.models.past_tasks import TOLD, PastTasks, quoted
-from camdf.models.prior import KINDS, Prior, prior_of, shipped_prior
-from camdf.models.set_law import sharpened
-from camdf.models.stored import Written, number_within, object_of
 from camdf.policies.base import Policy
+from camdf.policies.models.membership import HeldOut, MembershipModel
+from camdf.policies.models.past_tasks import TOLD, PastTasks, quoted
+from camdf.policies.models.prior import KINDS, Prior, prior_of, shipped_prior
+from camdf.policies.models.set_law import sharpened
+from camdf.policies.models.stored import Written, number_within, object_of
+from camdf.runtime.settings import LEFT_OUT, one_of, or_none, truth
 
 if TYPE_CHECKING:
-    from camdf.models.warm_start import WarmFit
+    from camdf.policies.models.warm_start import WarmFit
 
 MOST_NOISE = 0.4
 """At a half, labels say nothing and nothing can be corrected."""
@@ -72,12 +72,13 @@ class ExpectedPayoffBySet(Policy):
     and needs no new fit when prices change. It takes every task to require at least one tool. `identity` lets tools of
     a shared catalogue of at most 64 differ.
 
-    It starts from what other domains say and learns from the first label on (`camdf.models.warm_start`). `prior` says
-    what the scores are, as for `cold_start`: "similarity", "probability", or "either", which lets the labels tell; or
-    it is a policy of this kind that was fitted before for the same tools, on made-up tasks say, and starts there. It
-    learns how many tools tasks require, and reads tasks' vectors where the rankings have them. Labels of which a share
-    is flipped make every tool look required now and then, so that no set seems to suffice; it tells them from hard
-    tasks by how well each explains held-out labels. Where labels are known to be clean, `trust_labels` takes them so.
+    It starts from what other domains say and learns from the first label on (`camdf.policies.models.warm_start`).
+    `prior` says what the scores are, as for `cold_start`: "similarity", "probability", or "either", which lets the
+    labels tell; or it is a policy of this kind that was fitted before for the same tools, on made-up tasks say, and
+    starts there. It learns how many tools tasks require, and reads tasks' vectors where the rankings have them. Labels
+    of which a share is flipped make every tool look required now and then, so that no set seems to suffice; it tells
+    them from hard tasks by how well each explains held-out labels. Where labels are known to be clean, `trust_labels`
+    takes them so.
 
     With `remember` it keeps the tasks that it learned from (`past_`: their vectors and tools) and learns how much
     similar ones count, if they are of ten groups or more and that clearly lowers its held-out loss. A policy's file
@@ -114,7 +115,7 @@ class ExpectedPayoffBySet(Policy):
 
     def learn(self, logged: LoggedTasks) -> HeldOut:
         """Fit, and return what models that had not seen each task's group say about it."""
-        from camdf.models.warm_start import fit_warm  # which a decision never needs, as those below
+        from camdf.policies.models.warm_start import fit_warm  # which a decision never needs, as those below
 
         best = fit_warm(logged, self.priors(), self.identity, trust_labels=self.trust_labels)
         self.model_ = best.model
@@ -138,8 +139,8 @@ class ExpectedPayoffBySet(Policy):
 
         One that goes on from a prior that reads them stays, unless the one from the ranking alone is clearly better.
         """
-        from camdf.models.task_text import fit_text
-        from camdf.models.warm_start import fit_warm
+        from camdf.policies.models.task_text import fit_text
+        from camdf.policies.models.warm_start import fit_warm
 
         priors = self.priors(logged.rankings)
         before = priors[0].text
@@ -156,7 +157,7 @@ class ExpectedPayoffBySet(Policy):
 
     def _fit_with_past(self, logged: LoggedTasks, best: WarmFit) -> WarmFit | None:
         """The fit that reads what similar tasks needed, where it may and is clearly better than the best one so far."""
-        from camdf.models.warm_start import fit_warm
+        from camdf.policies.models.warm_start import fit_warm
 
         if not self.remember or logged.rankings.vectors is None or numbered(logged.groups)[1] < FEWEST_GROUPS:
             return None
@@ -212,7 +213,7 @@ class ExpectedPayoffBySet(Policy):
         required was not needed, and of one that was not offered nothing is known. What was chosen when it was fitted
         (strengths, flips, set sizes and their calibration, whether texts help) stays, so fit again when there is time.
         """
-        from camdf.models.online import updated
+        from camdf.policies.models.online import updated
 
         if offered is None:
             offered = logged.rankings.listed

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
-from camdf._settings import one_of
 from camdf.core.features import FULL, LITE
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.core.stopping import Targets, hindsight_targets, on_policy_targets, realized
-from camdf.models.linear import LinearModel, fit_logistic
+from camdf.policies.models.linear import LinearModel, fit_logistic
 from camdf.policies.stopping import StoppingPolicy
+from camdf.runtime.settings import one_of
 
 MOST_ROUNDS = 10
 """How often an on-policy fit refits at most after the first: by then it has mostly settled, or it cycles."""

@@ -1,9 +1,9 @@
 """The first day, without any labels of your own: the default policy as other domains teach it.
 
-It is `ExpectedPayoffBySet` with a membership model that knows no tool: a prior (`camdf.models.prior`). There are two,
-because scores come in two kinds. A language model that rates how likely a tool is to be needed gives a probability, up
-to a shift and a scale of its logit; anything else that such a list shows misleads in another domain. A similarity
-(embeddings, BM25) means little by itself, so it is read together with its rank and the shape of its list.
+It is `ExpectedPayoffBySet` with a membership model that knows no tool: a prior (`camdf.policies.models.prior`). There
+are two, because scores come in two kinds. A language model that rates how likely a tool is to be needed gives a
+probability, up to a shift and a scale of its logit; anything else that such a list shows misleads in another domain. A
+similarity (embeddings, BM25) means little by itself, so it is read together with its rank and the shape of its list.
 
 `camdf_lab.beyond.cold_start` leaves out every domain in turn and sets it beside the constants that people run today.
 It cannot know how many tools the tasks of a new domain require: say so if you do, and `fit` it as soon as you have a
@@ -17,13 +17,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from camdf._settings import checked_setting, number, one_of
 from camdf.core.probability import logit
 from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.core.sets import SMALLEST, shift_to_expect
 from camdf.errors import UsageError
-from camdf.models.prior import KINDS, Prior, shipped_prior
 from camdf.policies.by_set import ExpectedPayoffBySet
+from camdf.policies.models.prior import KINDS, Prior, shipped_prior
+from camdf.runtime.settings import checked_setting, number, one_of
 
 WHOLE_LIST = 0.95
 """No list is taken to hold more required tools than this share of its length."""
@@ -70,7 +70,7 @@ def cold_start(
 def from_prior(prior: Prior, scores: str) -> ExpectedPayoffBySet:
     """A policy that knows what a prior says and nothing else."""
     policy = ExpectedPayoffBySet(prior=scores)
-    from camdf.models.warm_start import fit_warm  # when a policy is made, not when camdf is imported
+    from camdf.policies.models.warm_start import fit_warm  # when a policy is made, not when camdf is imported
 
     policy.model_ = fit_warm(LoggedTasks.from_records([]), (prior,)).model
     if scores == "similarity":

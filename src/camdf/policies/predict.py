@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from camdf.core.features import AGGREGATES
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks, Rankings
-from camdf.models.linear import LinearModel, fit_logistic, fit_ridge
+from camdf.policies.models.linear import LinearModel, fit_logistic, fit_ridge
 from camdf.policies.stopping import StoppingPolicy
 
 

@@ -19,13 +19,13 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from camdf._settings import checked_setting, number
 from camdf.core.decisions import Decisions
 from camdf.core.groups import sizes_of
 from camdf.core.payoff import Payoff, ValueFunction, cost_of
 from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings, pieces
 from camdf.errors import UsageError
 from camdf.policies.base import Policy
+from camdf.runtime.settings import checked_setting, number
 
 ROUNDING = 1e-9
 """Summed losses, and costs relative to the budget, count as equal within this: 1 - 0.9 is not 0.1 in binary."""

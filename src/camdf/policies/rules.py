@@ -10,13 +10,13 @@ from typing import Annotated, Self
 
 import numpy as np
 
-from camdf._settings import or_none
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
-from camdf.models.stored import count, names, number, numbers, share
-from camdf.models.tuning import best_cutoff, falling_cutoffs
 from camdf.policies.base import FittedPolicy, Policy
+from camdf.policies.models.stored import count, names, number, numbers, share
+from camdf.policies.models.tuning import best_cutoff, falling_cutoffs
+from camdf.runtime.settings import or_none
 
 
 class AcquireAll(Policy):

@@ -8,16 +8,16 @@ from typing import Annotated, ClassVar, Self
 
 import numpy as np
 
-from camdf._settings import or_none, truth
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff, cost_of
 from camdf.core.probability import logit
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings, pieces
 from camdf.core.stopping import first_stop
-from camdf.models.linear import LinearModel, identity_tools
-from camdf.models.stored import columns, number, object_of, share, shares
-from camdf.models.tuning import LARGEST, best_stop_cutoff, between_quantiles
 from camdf.policies.base import FittedPolicy
+from camdf.policies.models.linear import LinearModel, identity_tools
+from camdf.policies.models.stored import columns, number, object_of, share, shares
+from camdf.policies.models.tuning import LARGEST, best_stop_cutoff, between_quantiles
+from camdf.runtime.settings import or_none, truth
 
 NEXT_TO_NOTHING = 1e-15
 """A threshold of a grid may be 0 or 1; its logit is taken this close to them."""

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Self
 
-from camdf._settings import or_none
 from camdf.core.payoff import Payoff
 from camdf.errors import UsageError
-from camdf.models.stored import LONGEST_NAME, Written, count, names_of, number, object_of, short_text, table_of
+from camdf.policies.models.stored import LONGEST_NAME, Written, count, names_of, number, object_of, short_text, table_of
+from camdf.runtime.settings import or_none
 
 GIVEN_SCORES = "given"
 """The kind of a scorer that nobody knows: the scores came with the tasks."""

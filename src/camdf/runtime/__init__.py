@@ -1,1 +1,1 @@
-"""What runs work and keeps it from doing harm: threads with time limits, a breaker, switches, and forks."""
+"""What the rest runs on: work on threads, forks, a breaker, switches, whole files, checked settings, progress."""

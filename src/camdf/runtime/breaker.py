@@ -7,8 +7,8 @@ from threading import TIMEOUT_MAX
 from time import monotonic
 from typing import Annotated, Any
 
-from camdf._settings import keep, number, whole_number
 from camdf.runtime.forks import Locked
+from camdf.runtime.settings import keep, number, whole_number
 
 
 class RestingError(RuntimeError):

@@ -21,7 +21,7 @@ from camdf.errors import UsageError
 Check: TypeAlias = Callable[[Any], Any]
 
 LEFT_OUT = "left out of a file where it is the default"
-"""Beside the check of what a policy's file holds (`camdf.models.stored`): without it, a file means the default."""
+"""Beside the check of what a file of a policy holds (`policies/models/stored.py`): without it, it means the default."""
 
 LARGEST_NAMED = 1e6
 """A bound from here on is there for arithmetic, and is not worth a word to whoever is far below it."""

@@ -16,8 +16,8 @@ from threading import Lock
 from time import monotonic
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from camdf._settings import Check, check_that, is_accepted
 from camdf.runtime.forks import renewed_in_forks
+from camdf.runtime.settings import Check, check_that, is_accepted
 from camdf.runtime.workers import BusyError, Work, Workers
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from camdf._settings import keep, number, share
 from camdf.errors import require
+from camdf.runtime.settings import keep, number, share
 from camdf.scorers.base import LISTS_KEPT, over_maximum, words_text
 from camdf.scorers.with_examples import GivenExamples, Texts, tool_examples
 from camdf.tools import Tool

@@ -26,10 +26,10 @@ from typing import Any
 
 import numpy as np
 
-from camdf._files import clear_unfinished, private_opener, write_whole
-from camdf._progress import Progress, silent
 from camdf.datasets.texts import TaskText, texts_from_folder
 from camdf.errors import DataError, ScorerError, UsageError
+from camdf.runtime.files import clear_unfinished, private_opener, write_whole
+from camdf.runtime.progress import Progress, silent
 from camdf.scorers.base import Scorer, checked, vector_of
 from camdf.scorers.with_examples import examples_digest_of
 from camdf.tools import Tool

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from camdf._settings import check_that, checked_setting, keep, number, one_of, series
 from camdf.core.rankings import Floats, mean_ranks
 from camdf.errors import ScorerError
+from camdf.runtime.settings import check_that, checked_setting, keep, number, one_of, series
 from camdf.scorers.base import Scorer, checked, embedding_of, over_maximum
 from camdf.scorers.with_examples import examples_digest_of
 from camdf.tools import Tool

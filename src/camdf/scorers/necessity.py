@@ -27,10 +27,20 @@ from pathlib import Path
 from threading import TIMEOUT_MAX
 from typing import Annotated, Any
 
-from camdf._files import write_whole
-from camdf._json import objects_in
-from camdf._settings import Settings, check_that, instance_of, number, one_of, or_none, string, truth, whole_number
 from camdf.errors import ScorerError, UsageError
+from camdf.runtime.files import write_whole
+from camdf.runtime.loose_json import objects_in
+from camdf.runtime.settings import (
+    Settings,
+    check_that,
+    instance_of,
+    number,
+    one_of,
+    or_none,
+    string,
+    truth,
+    whole_number,
+)
 from camdf.scorers.endpoint import ENDPOINT, completion, may_be_asked
 from camdf.tools import READ, Tool, keyed
 

@@ -15,7 +15,11 @@ from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from typing import Annotated, Any, TypeAlias, get_args
 
-from camdf._settings import (
+from camdf.errors import UsageError
+from camdf.gate.append import Channel
+from camdf.gate.settings import Guards, Limits, Rollout
+from camdf.prices import Prices
+from camdf.runtime.settings import (
     Check,
     Settings,
     by_name,
@@ -31,10 +35,6 @@ from camdf._settings import (
     truth,
     whole_number,
 )
-from camdf.errors import UsageError
-from camdf.gate.append import Channel
-from camdf.gate.settings import Guards, Limits, Rollout
-from camdf.prices import Prices
 
 COLD_STARTS = {"cold-start": "similarity", "cold-start-probability": "probability"}
 """Names in place of a policy's file, and the kind of scores that each is for."""

@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from camdf._settings import checks_of
 from camdf.errors import UsageError
+from camdf.runtime.settings import checks_of
 from camdf.service.config import (
     GROUPS,
     NAME,

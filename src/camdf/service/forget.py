@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from camdf._files import clear_unfinished, write_whole
 from camdf.datasets.examples import Example
 from camdf.datasets.forgetting import Whose, forget_examples, without_examples
 from camdf.errors import CamdfError, DataError, UsageError
+from camdf.runtime.files import clear_unfinished, write_whole
 from camdf.service import config_file
 from camdf.service.lessons import Seen, SeenLog, alone_with
 from camdf.service.store import LAST_GOOD, writing

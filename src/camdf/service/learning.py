@@ -17,10 +17,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
 
-from camdf._counts import in_one_line
-from camdf._files import clear_unfinished, held_bytes, locked, write_whole
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, LoggedTasks
+from camdf.datasets.counts import in_one_line
 from camdf.datasets.examples import Example, logged_examples, past_tasks, read_examples, write_examples
 from camdf.errors import DataError, UsageError, needs
 from camdf.evaluation.assess import require_choice
@@ -28,11 +27,12 @@ from camdf.evaluation.champion import Evidence, Trial, compared
 from camdf.evaluation.replay import all_handed_over
 from camdf.gate.scoring import scorer_record
 from camdf.gate.settings import Limits
-from camdf.models.past_tasks import PastTasks
 from camdf.policies.artifact import to_json
 from camdf.policies.base import Policy
 from camdf.policies.by_set import ExpectedPayoffBySet
+from camdf.policies.models.past_tasks import PastTasks
 from camdf.policies.training import FittedCatalogue, ScorerRecord, Training
+from camdf.runtime.files import clear_unfinished, held_bytes, locked, write_whole
 from camdf.scorers import record_of
 from camdf.service import config_file
 from camdf.service.config import COLD_STARTS, START, Configuration, LearnSettings

@@ -19,12 +19,12 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from camdf._files import locked, private_opener, whole_file
 from camdf.core.rankings import Bools, LoggedTasks
 from camdf.datasets.gather import Gathered
 from camdf.datasets.ids import hashed
 from camdf.errors import needs
 from camdf.gate.decision import GateDecision
+from camdf.runtime.files import locked, private_opener, whole_file
 from camdf.scorers.base import says_nothing
 from camdf.service.outcomes import FILE as OUTCOMES
 from camdf.service.outcomes import marked

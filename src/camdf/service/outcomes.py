@@ -22,8 +22,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple
 
-from camdf._files import locked
 from camdf.errors import UsageError, needs
+from camdf.runtime.files import locked
 
 with needs("serve"):
     import msgspec

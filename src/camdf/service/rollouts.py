@@ -14,9 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from camdf._settings import Check, share, truth
 from camdf.errors import UsageError
 from camdf.gate import Flag, Rollout
+from camdf.runtime.settings import Check, share, truth
 from camdf.runtime.switch import LONGEST, PATIENCE, held_by
 from camdf.runtime.workers import BusyError, Workers
 from camdf.service.config import Table

@@ -19,11 +19,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from camdf._files import locked, write_whole
 from camdf.datasets.examples import examples_in, past_tasks
 from camdf.errors import CamdfError, UsageError, require
 from camdf.gate import Gate
 from camdf.policies.artifact import LARGEST_FILE
+from camdf.runtime.files import locked, write_whole
 from camdf.service import config_file, rollouts
 from camdf.service.config import SHIPPED, Configuration, GateSettings
 from camdf.service.config_file import TableOf

@@ -8,8 +8,8 @@ from typing import Any
 from drivers import FRAMEWORKS
 
 from camdf import Payoff, cold_start
-from camdf.conformance import CHECKS, ChatTurn, Driver, RunnableTool, Setup
 from camdf.gate import Gate, Limits
+from camdf.integrations.conformance import CHECKS, ChatTurn, Driver, RunnableTool, Setup
 from camdf.scorers import BM25
 from everyday import Conversation, Played, check_every_way
 
@@ -88,14 +88,14 @@ writes this page from `results/conformance.json`.
 
 ## An adapter of your own
 
-`camdf.conformance.check_adapter` runs the same suite on yours, by a driver: an object or a module with two
+`camdf.integrations.conformance.check_adapter` runs the same suite on yours, by a driver: an object or a module with two
 functions. `build(setup)` makes an agent as a new process would; `send(agent, turn)` runs it on one turn of the user and
 returns the history as a database would keep it. Where `setup.traced`, the agent writes spans with the framework's own
 OpenTelemetry. An adapter without a tool search says `HAS_TOOL_SEARCH = False`. Those of the adapters here are in
 `tests/environments/frameworks/drivers/`.
 
 ```python no-run
-from camdf.conformance import Reply, check_adapter
+from camdf.integrations.conformance import Reply, check_adapter
 
 
 class Driver:

@@ -12,8 +12,8 @@ import pytest
 from conforming import check_everyday
 from drivers import FRAMEWORKS, driver
 
-from camdf.conformance import CHECKS, check_adapter
 from camdf.errors import BrokenPromiseError
+from camdf.integrations.conformance import CHECKS, check_adapter
 from everyday import Conversation, sampled
 
 STORED = json.loads((Path(__file__).parents[3] / "results" / "conformance.json").read_text(encoding="utf-8"))

@@ -13,7 +13,7 @@ import pytest
 import camdf
 from camdf.cli import main
 from camdf.cli.mcp_file import list_tools
-from camdf.gateway.config import read_servers
+from camdf.integrations.gateway.config import read_servers
 
 SERVER = Path(__file__).parent / "tool_server.py"
 SOURCES = {"PYTHONPATH": str(Path(camdf.__file__).parents[1])}

@@ -52,9 +52,9 @@ from pydantic import TypeAdapter
 
 import camdf
 import malformed
-from camdf.conformance import scripted_model as scripted
 from camdf.gate import Gate, Guards, Rollout
 from camdf.integrations import openai_agents
+from camdf.integrations.conformance import scripted_model as scripted
 from camdf.tools import Tool, view
 from golden import PAYOFF, VECTORS, Vector, golden_gate, openai_tool, overlap
 from local_llm import local_llm

@@ -12,7 +12,7 @@ from langchain_openai import ChatOpenAI
 from openai import OpenAI
 from traced.tracers import instrumented, langfuse_client
 
-from camdf.conformance import scripted_model as scripted
+from camdf.integrations.conformance import scripted_model as scripted
 from camdf_traces.readers import read_spans
 from scripted import ScriptedModel
 

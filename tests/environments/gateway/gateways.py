@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
-from camdf.gateway.config import read_servers
-from camdf.gateway.folder import Folder
-from camdf.gateway.server import Gateway
+from camdf.integrations.gateway.config import read_servers
+from camdf.integrations.gateway.folder import Folder
+from camdf.integrations.gateway.server import Gateway
 
 SERVERS = Path(__file__).with_name("small_servers.py")
 

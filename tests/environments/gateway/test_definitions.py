@@ -18,12 +18,12 @@ from mcp_types import Tool as NativeTool
 from camdf import UsageError
 from camdf.cli import main
 from camdf.gate.tool_search import NAME
-from camdf.gateway import intake
-from camdf.gateway.config import ServerEntry
-from camdf.gateway.definitions import Definitions, seal_of_all
-from camdf.gateway.folder import DEFINITIONS, Folder
-from camdf.gateway.intake import taken_in
-from camdf.gateway.server import Gateway
+from camdf.integrations.gateway import intake
+from camdf.integrations.gateway.config import ServerEntry
+from camdf.integrations.gateway.definitions import Definitions, seal_of_all
+from camdf.integrations.gateway.folder import DEFINITIONS, Folder
+from camdf.integrations.gateway.intake import taken_in
+from camdf.integrations.gateway.server import Gateway
 from camdf.tools import Tool
 
 state = pytest.fixture(autouse=True)(own_state)
@@ -242,7 +242,7 @@ def test_what_cannot_be_written_is_not_accepted(tmp_path: Path, monkeypatch: pyt
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patched:
-            patched.setattr("camdf.gateway.folder.write_whole", full)
+            patched.setattr("camdf.integrations.gateway.folder.write_whole", full)
             assert "No space left" in await gateway.listed(link)
             assert gateway.offered == {}
         await gateway.listed(link)

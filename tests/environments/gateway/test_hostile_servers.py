@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult, ListRootsRequest
 
 from camdf.cli import main
-from camdf.gateway.config import ServerEntry
-from camdf.gateway.folder import Folder
-from camdf.gateway.process import ServerProcess
-from camdf.gateway.server import Gateway
+from camdf.integrations.gateway.config import ServerEntry
+from camdf.integrations.gateway.folder import Folder
+from camdf.integrations.gateway.process import ServerProcess
+from camdf.integrations.gateway.server import Gateway
 
 state = pytest.fixture(autouse=True)(own_state)
 
@@ -170,7 +170,7 @@ def test_what_a_server_writes_for_people_carries_its_name_and_moves_no_cursor(
 
 
 def test_a_server_that_hangs_holds_up_no_call_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("camdf.gateway.server.SHORTEST_WAIT", 1.0)
+    monkeypatch.setattr("camdf.integrations.gateway.server.SHORTEST_WAIT", 1.0)
     path = client_file(tmp_path, {"office": hostile("list"), "bad": hostile("hang")})
 
     async def run() -> None:

@@ -17,10 +17,10 @@ from gateways import client_file, own_state
 from camdf import DataError
 from camdf.cli import main
 from camdf.datasets.examples import Example
-from camdf.gateway.config import read_servers
-from camdf.gateway.folder import Folder
-from camdf.gateway.receipt import receipt
-from camdf.gateway.working_set import chances, worth_loading
+from camdf.integrations.gateway.config import read_servers
+from camdf.integrations.gateway.folder import Folder
+from camdf.integrations.gateway.receipt import receipt
+from camdf.integrations.gateway.working_set import chances, worth_loading
 from camdf.tools import Tool
 
 state = pytest.fixture(autouse=True)(own_state)
@@ -137,7 +137,7 @@ def test_a_search_that_ended_in_a_call_is_an_example_and_can_be_forgotten(tmp_pa
 def test_the_search_reads_only_what_is_new_of_the_log_and_forgets_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("camdf.gateway.folder.MOST_EXAMPLES", 100)
+    monkeypatch.setattr("camdf.integrations.gateway.folder.MOST_EXAMPLES", 100)
     folder, lines = Folder(tmp_path / "kept"), list[int]()
     every = Folder.records
 
@@ -164,7 +164,7 @@ def test_the_search_reads_only_what_is_new_of_the_log_and_forgets_with_it(
 SHORTENS = """
 import sys
 from pathlib import Path
-from camdf.gateway import folder
+from camdf.integrations.gateway import folder
 read = Path.read_bytes
 def when_told(path):
     print("shortens", flush=True)
@@ -188,7 +188,7 @@ def test_two_gateways_that_shorten_one_log_at_the_same_time_halve_it_once(
         assert other.stdin is not None
         assert other.stdout is not None
         assert other.stdout.readline() == "shortens\n"
-        monkeypatch.setattr("camdf.gateway.folder.MOST_BYTES", 20_000)
+        monkeypatch.setattr("camdf.integrations.gateway.folder.MOST_BYTES", 20_000)
         own = threading.Thread(target=folder.note, args=("call",), kwargs={"tool": "own"})
         own.start()
         own.join(1.0)  # it waits for the other
@@ -211,7 +211,7 @@ def test_nothing_is_kept_where_nothing_is_learned(tmp_path: Path) -> None:
 def test_a_long_log_loses_its_older_half_and_a_broken_line_costs_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("camdf.gateway.folder.MOST_BYTES", 10_000)
+    monkeypatch.setattr("camdf.integrations.gateway.folder.MOST_BYTES", 10_000)
     folder = Folder(tmp_path / "kept")
     for number in range(1_000):
         folder.note("call", tool=f"tool_{number}", ok=True)
@@ -235,7 +235,7 @@ def test_one_long_query_costs_itself_and_no_other_line(tmp_path: Path) -> None:
 def test_a_log_is_shortened_by_bytes_so_that_long_lines_cost_no_more_short_ones_than_their_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("camdf.gateway.folder.MOST_BYTES", 20_000)
+    monkeypatch.setattr("camdf.integrations.gateway.folder.MOST_BYTES", 20_000)
     folder = Folder(tmp_path / "kept")
     for _ in range(5):
         folder.note("search", query="z" * 2_000)

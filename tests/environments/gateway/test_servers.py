@@ -18,8 +18,8 @@ from fastmcp.exceptions import ToolError
 from gateways import client_file, connected, entry, over_http, own_state, text
 
 from camdf.cli import main
-from camdf.gateway import intake
-from camdf.gateway.folder import Folder
+from camdf.integrations.gateway import intake
+from camdf.integrations.gateway.folder import Folder
 
 state = pytest.fixture(autouse=True)(own_state)
 

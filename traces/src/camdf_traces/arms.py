@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from camdf._counts import in_one_line
 from camdf.core.rankings import Bools, Floats
+from camdf.datasets.counts import in_one_line
 from camdf.errors import DataError, require
 from camdf.prices import Prices
 from camdf_traces.runs import SPANS_LEFT_OUT, deduplicated, gathered, span_counts, with_owners

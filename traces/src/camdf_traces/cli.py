@@ -11,14 +11,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from camdf._files import whole_file, write_whole
-from camdf._progress import shown
 from camdf.cli.forgetting import add_ids, id_key_of
 from camdf.cli.logs import FILES, add_log, is_log, named_scorer, ranked_log
 from camdf.cli.parser import add_json, check_output, notes_stream, print_json, read_day, read_time
 from camdf.cli.policy import add_engine
 from camdf.cli.tools import add_prices, chosen_prices
 from camdf.errors import DataError, UsageError, require
+from camdf.runtime.files import whole_file, write_whole
+from camdf.runtime.progress import shown
 
 if TYPE_CHECKING:
     from camdf.prices import ToolStatistics

@@ -24,7 +24,7 @@ from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from camdf._counts import in_one_line
+from camdf.datasets.counts import in_one_line
 from camdf.datasets.files import File
 from camdf.errors import DataError, UsageError, require
 from camdf_traces.buckets import (

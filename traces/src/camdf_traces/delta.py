@@ -22,8 +22,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from camdf._files import write_whole
 from camdf.errors import require
+from camdf.runtime.files import write_whole
 from camdf_traces.readers.files import file_system_of
 from camdf_traces.spans import arrow_schema
 

@@ -1,4 +1,4 @@
-"""What the product asks of this distribution, as `camdf.logs.mined.MinedTasks` has it."""
+"""What the product asks of this distribution, as `camdf.examples.mined.MinedTasks` has it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from camdf._files import whole_file
 from camdf.datasets.files import File
-from camdf.logs.mined import SCORED_BY, AskedBy, MinedTasks, RankedTable, SampledTasks
+from camdf.examples.mined import SCORED_BY, AskedBy, MinedTasks, RankedTable, SampledTasks
 from camdf.policies.artifact import scorer_as_text
+from camdf.runtime.files import whole_file
 from camdf.scorers import record_of
 from camdf.scorers.base import Scorer
 from camdf.tools import Tool

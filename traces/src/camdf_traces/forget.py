@@ -8,11 +8,11 @@ from datetime import date
 from os import fspath
 from typing import Any
 
-from camdf._counts import in_one_line
-from camdf._files import clear_unfinished
+from camdf.datasets.counts import in_one_line
 from camdf.datasets.files import File
 from camdf.datasets.ids import hashed
 from camdf.errors import DataError, UsageError
+from camdf.runtime.files import clear_unfinished
 from camdf_traces.days import Days, is_days
 from camdf_traces.delta import LEFTOVER_HOURS
 from camdf_traces.span_files import clear_scratch

@@ -14,7 +14,7 @@ from camdf.datasets.files import File
 from camdf.datasets.parquet import columns_of, tables_of
 from camdf.datasets.records import FOR_SCORES, Pairs, list_of_names, numbers, refuse, text
 from camdf.errors import DataError, require
-from camdf.logs.mined import AskedBy, Uncensored
+from camdf.examples.mined import AskedBy, Uncensored
 from camdf_traces.runs import TASK_COLUMNS, TO_GET_RANKINGS, has_usable_ranking, unranked
 from camdf_traces.spans import polars_types
 

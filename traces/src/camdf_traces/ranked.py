@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from camdf._progress import Progress, silent
 from camdf.datasets.files import File
 from camdf.datasets.texts import TaskText
 from camdf.errors import DataError, require
-from camdf.logs.labels import NO_TOOL
+from camdf.examples.labels import NO_TOOL
+from camdf.runtime.progress import Progress, silent
 from camdf.scorers.base import Scorer
 from camdf.scorers.folder import Scored, score_tasks, scored_records
 from camdf.tools import Tool

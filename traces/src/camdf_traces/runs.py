@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from camdf.errors import require
+from camdf.examples.labels import DISCOVERY, NO_TOOL, WITHIN, text_group
 from camdf.gate.tool_search import CALL
-from camdf.logs.labels import DISCOVERY, NO_TOOL, WITHIN, text_group
 from camdf_traces.ancestry import any_above, leads_to_a_top, nearest, rows_above
 from camdf_traces.spans import SPAN_COLUMNS
 

@@ -12,10 +12,10 @@ from shutil import rmtree
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from camdf._files import CAN_LOCK_FOLDERS, locked
-from camdf._progress import Progress, counted, in_megabytes, silent
 from camdf.datasets.files import File
 from camdf.errors import DataError, needs, require
+from camdf.runtime.files import CAN_LOCK_FOLDERS, locked
+from camdf.runtime.progress import Progress, counted, in_megabytes, silent
 from camdf_traces.portions import BYTES_A_PORTION, in_portions, read_portions
 from camdf_traces.readers import ReadingReport
 from camdf_traces.readers.files import Place, TraceFile, rows_at_a_time, trace_files

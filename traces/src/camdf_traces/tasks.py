@@ -14,7 +14,7 @@ The result is a function of the set of spans: their order, their repetition and 
 Of two versions of one span the more complete one counts (`camdf_traces.runs.PREFERENCE`), and tasks come sorted by
 time, then task_id.
 
-The mined table has one row a task (`camdf_traces.runs` has its column types and `required`, `camdf.logs.labels` has
+The mined table has one row a task (`camdf_traces.runs` has its column types and `required`, `camdf.examples.labels` has
 `NO_TOOL` and `text_group`):
 
     task_id       trace_id/span_id of the agent span; trace_id/ where the trace has none
@@ -53,10 +53,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from camdf._counts import in_one_line
-from camdf._progress import Progress, silent
+from camdf.datasets.counts import in_one_line
 from camdf.errors import require
-from camdf.logs.labels import NO_TOOL
+from camdf.examples.labels import NO_TOOL
+from camdf.runtime.progress import Progress, silent
 from camdf_traces.ids import with_hashed_ids
 from camdf_traces.pieces import joined_pieces
 from camdf_traces.runs import (

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.core.payoff import Payoff
 from camdf.core.probability import logit
 from camdf.core.rankings import Floats, LoggedTasks
-from camdf.models.linear import scikit_learn
-from camdf.models.membership import OF_SHORT_LISTS
-from camdf.models.prior import KINDS
+from camdf.evaluation.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.policies.base import Policy
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.cold_start import CALIBRATION, SHARPNESS, TOOLS_PER_LIST, from_prior, told_tools_per_task
+from camdf.policies.models.linear import scikit_learn
+from camdf.policies.models.membership import OF_SHORT_LISTS
+from camdf.policies.models.prior import KINDS
 from camdf.policies.rules import PlugIn, ScoreAtLeast, TopK
 from camdf_lab import domains
 from camdf_lab.beyond.batches import BATCHES, DOMAINS, of_batch

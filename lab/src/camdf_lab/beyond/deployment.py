@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from camdf._drawing import BLUE, COLUMN, GRAY, GREEN, ORANGE, SKY, VERMILLION, canvas, styled
 from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, LoggedTasks, joined
+from camdf.evaluation.drawing import BLUE, COLUMN, GRAY, GREEN, ORANGE, SKY, VERMILLION, canvas, styled
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf_lab import domains
 from camdf_lab.beyond.priors import Unseen

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Ints
 from camdf.core.resampling import paired_bootstrap
+from camdf.evaluation.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.evaluation.replay import Outcomes
 from camdf.evaluation.splits import draw_splits
 from camdf_lab import domains

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.core.rankings import Floats
+from camdf.evaluation.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.policies.registry import DEFAULT
 from camdf_lab.beyond.batches import BATCHES, CATALOGUES, of_batch, size_of_catalogue
 from camdf_lab.beyond.frontier import COMPARED, PAPER, SIMPLE_RULES, headline, measure, recheck

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.core.groups import numbered
 from camdf.core.rankings import Bools, LoggedTasks
 from camdf.errors import UsageError
+from camdf.evaluation.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.pressure import pressure_for_estimate, pressure_for_tools
 from camdf_lab import domains

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from camdf._drawing import COLUMN, GRAY, GREEN, VERMILLION, canvas, styled
 from camdf.core.rankings import LoggedTasks
 from camdf.evaluation.curve import LABEL_COUNTS, THRESHOLD, CurveStep, at_step, draw_steps
+from camdf.evaluation.drawing import COLUMN, GRAY, GREEN, VERMILLION, canvas, styled
 from camdf.evaluation.replay import Outcomes
 from camdf.policies.registry import DEFAULT, POLICIES
 from camdf_lab import domains

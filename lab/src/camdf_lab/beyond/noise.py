@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from camdf._drawing import BLUE, COLUMN, GRAY, GREEN, SKY, VERMILLION, canvas, styled
+from camdf.evaluation.drawing import BLUE, COLUMN, GRAY, GREEN, SKY, VERMILLION, canvas, styled
 from camdf.evaluation.replay import Outcomes
 from camdf.policies.registry import DEFAULT
 from camdf_lab.beyond.batches import BATCHES, batch_of, of_batch

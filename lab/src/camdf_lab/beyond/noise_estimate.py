@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.core.rankings import Floats
-from camdf.models.label_noise import FEWEST_LABELS, noise_of
+from camdf.evaluation.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
+from camdf.policies.models.label_noise import FEWEST_LABELS, noise_of
 from camdf_lab import domains
 from camdf_lab.beyond.batches import BATCHES, all_pairs, of_batch
 from camdf_lab.beyond.priors import Unseen

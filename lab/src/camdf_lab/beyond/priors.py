@@ -8,10 +8,10 @@ from typing import Self
 
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Floats, LoggedTasks, Rankings
-from camdf.models.membership import HeldOut
-from camdf.models.prior import KINDS, Prior, shipped_prior
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.cold_start import from_prior
+from camdf.policies.models.membership import HeldOut
+from camdf.policies.models.prior import KINDS, Prior, shipped_prior
 from camdf_lab import domains
 from camdf_lab.prior_fit import CandidateRows, assembled, distance, pooled
 

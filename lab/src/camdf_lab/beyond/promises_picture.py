@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from camdf._drawing import BLUE, COLUMN, GRAY, GREEN, PURPLE, VERMILLION, canvas, styled
 from camdf.errors import UsageError
+from camdf.evaluation.drawing import BLUE, COLUMN, GRAY, GREEN, PURPLE, VERMILLION, canvas, styled
 from camdf_lab.beyond.promises import THRESHOLDS, Frontier, Promises
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.core.rankings import Floats
+from camdf.evaluation.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf_lab.beyond.batches import BATCHES, of_batch
 from camdf_lab.beyond.recourse import (
     BY_PRESSURE,

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from camdf._drawing import BLUE, COLUMN, GRAY, canvas, styled
-from camdf.models.label_noise import upper_end
+from camdf.evaluation.drawing import BLUE, COLUMN, GRAY, canvas, styled
+from camdf.policies.models.label_noise import upper_end
 from camdf.prices import Prices
 from camdf_lab import domains
 from camdf_lab.page import picture_line, write_page

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from camdf._drawing import (
+from camdf.core.payoff import Payoff
+from camdf.core.rankings import Floats, LoggedTasks
+from camdf.errors import UsageError
+from camdf.evaluation.drawing import (
     BLACK,
     BLUE,
     COLUMN,
@@ -22,9 +25,6 @@ from camdf._drawing import (
     matplotlib,
     styled,
 )
-from camdf.core.payoff import Payoff
-from camdf.core.rankings import Floats, LoggedTasks
-from camdf.errors import UsageError
 from camdf.evaluation.replay import ORACLE, Outcomes
 from camdf_lab.paper.figure import Figure
 from camdf_lab.paper.quantities import Difference

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from camdf._drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
+from camdf.evaluation.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf_lab.beyond.batches import BATCHES, IN_TABLES, batch_of
 from camdf_lab.page import picture_line, write_page
 from camdf_lab.peers import study

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from camdf.conformance import situations
-from camdf.conformance.driver import ChatTurn, Driver, Reply, RunnableTool, Setup
 from camdf.errors import BrokenPromiseError, UsageError
+from camdf.integrations.conformance import situations
+from camdf.integrations.conformance.driver import ChatTurn, Driver, Reply, RunnableTool, Setup
 
 __all__ = ["CHECKS", "ChatTurn", "Driver", "Reply", "RunnableTool", "Setup", "check_adapter"]
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from camdf.conformance.driver import ONE_TEXT, ChatTurn, Driver, Reply, RunnableTool, Setup
-from camdf.conformance.scripted_model import ScriptedCall, ScriptedModel, Step
-from camdf.conformance.traces import mined
 from camdf.errors import BrokenPromiseError
 from camdf.gate import Gate, GateDecision, Guards, Records
 from camdf.gate.tool_search import CALL, FIND
+from camdf.integrations.conformance.driver import ONE_TEXT, ChatTurn, Driver, Reply, RunnableTool, Setup
+from camdf.integrations.conformance.scripted_model import ScriptedCall, ScriptedModel, Step
+from camdf.integrations.conformance.traces import mined
 from camdf.tools import Tool
 
 TRAVEL = {

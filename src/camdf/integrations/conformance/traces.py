@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from camdf.logs.mined import mined_tasks
+from camdf.examples.mined import mined_tasks
 
 
 def mined(run: Callable[[], object]) -> list[list[str]]:

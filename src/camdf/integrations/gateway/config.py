@@ -10,8 +10,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from camdf._json import plain_json
 from camdf.errors import DataError, require
+from camdf.runtime.loose_json import plain_json
 
 TABLES = ("mcpServers", "servers")
 """What the table of servers is called: by most clients, and by VS Code."""

@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from camdf._files import locked, private_opener, write_whole
 from camdf.errors import UsageError
-from camdf.gateway.folder import DEFINITIONS, Folder
+from camdf.integrations.gateway.folder import DEFINITIONS, Folder
+from camdf.runtime.files import locked, private_opener, write_whole
 from camdf.tools import Tool
 
 Standing: TypeAlias = Literal["accepted", "new", "changed"]

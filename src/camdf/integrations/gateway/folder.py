@@ -11,8 +11,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from camdf._files import clear_unfinished, locked, private_opener, write_whole
 from camdf.datasets.examples import Example
+from camdf.runtime.files import clear_unfinished, locked, private_opener, write_whole
 
 DEFINITIONS = "definitions.json"
 STATUS = "status.json"

@@ -11,13 +11,13 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from camdf._printing import visible, visible_lines
 from camdf.errors import needs
-from camdf.gateway import intake
-from camdf.gateway.config import ServerEntry
-from camdf.gateway.intake import Intake, characters, taken_in
-from camdf.gateway.process import ServerProcess, done_to_the_end
-from camdf.gateway.sign_in import NeedsSignInError, stored_sign_in
+from camdf.integrations.gateway import intake
+from camdf.integrations.gateway.config import ServerEntry
+from camdf.integrations.gateway.intake import Intake, characters, taken_in
+from camdf.integrations.gateway.process import ServerProcess, done_to_the_end
+from camdf.integrations.gateway.sign_in import NeedsSignInError, stored_sign_in
+from camdf.runtime.visible import visible, visible_lines
 
 with needs("mcp"):
     from fastmcp.client.transports import StdioTransport

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from typing import Any
 
-from camdf._printing import visible
 from camdf.errors import needs
+from camdf.runtime.visible import visible
 
 with needs("mcp"):
     import anyio

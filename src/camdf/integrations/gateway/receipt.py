@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from camdf._printing import visible
+from camdf.runtime.visible import visible
 
 
 @dataclass

@@ -16,7 +16,6 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from camdf import Payoff
-from camdf._printing import visible
 from camdf.datasets.examples import Example
 from camdf.errors import needs
 from camdf.gate import Gate
@@ -31,14 +30,15 @@ from camdf.gate.tool_search import (
     names_by_server,
     query_of,
 )
-from camdf.gateway.config import GATEWAY, ServerEntry
-from camdf.gateway.definitions import Definitions, Standing
-from camdf.gateway.folder import LONGEST_TEXT, STATUS, Folder, state_home
-from camdf.gateway.intake import MOST_TOOLS
-from camdf.gateway.link import BETWEEN, FIRST_LIST, LIST, Link
-from camdf.gateway.receipt import out_of_use, receipt
-from camdf.gateway.working_set import PRICES, chances, worth_loading
+from camdf.integrations.gateway.config import GATEWAY, ServerEntry
+from camdf.integrations.gateway.definitions import Definitions, Standing
+from camdf.integrations.gateway.folder import LONGEST_TEXT, STATUS, Folder, state_home
+from camdf.integrations.gateway.intake import MOST_TOOLS
+from camdf.integrations.gateway.link import BETWEEN, FIRST_LIST, LIST, Link
+from camdf.integrations.gateway.receipt import out_of_use, receipt
+from camdf.integrations.gateway.working_set import PRICES, chances, worth_loading
 from camdf.policies.rules import AcquireAll
+from camdf.runtime.visible import visible
 from camdf.scorers import Start
 from camdf.tools import Tool, view
 

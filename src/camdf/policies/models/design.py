@@ -29,12 +29,12 @@ from camdf.core.candidates import (
 from camdf.core.groups import sizes_of
 from camdf.core.probability import logit
 from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings
-from camdf.models.membership import LIST_COLUMNS, SLOPE_COLUMN, Doubt, MembershipModel
-from camdf.models.past_tasks import PAST_COLUMNS, PastTasks
-from camdf.models.posterior import Belief, Fitted, Rows, afterwards, most_likely
-from camdf.models.prior import Prior
-from camdf.models.set_law import SetLaw
-from camdf.models.task_text import TextSignal, fit_text
+from camdf.policies.models.membership import LIST_COLUMNS, SLOPE_COLUMN, Doubt, MembershipModel
+from camdf.policies.models.past_tasks import PAST_COLUMNS, PastTasks
+from camdf.policies.models.posterior import Belief, Fitted, Rows, afterwards, most_likely
+from camdf.policies.models.prior import Prior
+from camdf.policies.models.set_law import SetLaw
+from camdf.policies.models.task_text import TextSignal, fit_text
 
 MADE_UP = 0.2
 """What a task that the prior was learned from counts in the history of its tools (benchmarks/made_up_labels.py)."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from camdf.core.rankings import Bools, Floats, LoggedTasks
-from camdf.models.membership import HeldOut
-from camdf.models.prior import KINDS, shipped_prior
-from camdf.models.warm_start import fit_warm
+from camdf.policies.models.membership import HeldOut
+from camdf.policies.models.prior import KINDS, shipped_prior
+from camdf.policies.models.warm_start import fit_warm
 
 FEWEST_LABELS = 40
 """Smaller sets of sure predictions are not looked at: a lucky one would pass for clean labels."""

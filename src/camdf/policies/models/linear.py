@@ -14,7 +14,7 @@ from camdf.core.probability import smoothed_log_odds, unscaled
 from camdf.core.rankings import Bools, Floats, Rankings
 from camdf.core.sums import over_columns
 from camdf.errors import UsageError, needs
-from camdf.models.stored import names, number, numbers
+from camdf.policies.models.stored import names, number, numbers
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import numpy as np
 
-from camdf._settings import LEFT_OUT, or_none
 from camdf.core.candidates import CANDIDATE_COLUMNS, History, candidate_features, history
 from camdf.core.groups import numbered
 from camdf.core.probability import CLIP, logit, sigmoid
@@ -16,9 +15,10 @@ from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
 from camdf.core.sets import AT_LEAST_ONE, SIZES, SizeLaw, shift_to_expect
 from camdf.core.sums import over_columns
 from camdf.errors import UsageError
-from camdf.models.past_tasks import PAST_COLUMNS, PastTasks
-from camdf.models.stored import names, number, numbers, object_of, share
-from camdf.models.task_text import TextSignal
+from camdf.policies.models.past_tasks import PAST_COLUMNS, PastTasks
+from camdf.policies.models.stored import names, number, numbers, object_of, share
+from camdf.policies.models.task_text import TextSignal
+from camdf.runtime.settings import LEFT_OUT, or_none
 
 FOLDS = 5
 OF_SHORT_LISTS = 0.4
@@ -34,7 +34,7 @@ TEXT_COLUMNS = 2
 
 @dataclass(frozen=True, eq=False)
 class Doubt:
-    """How firmly a model's numbers stand: what one more outcome may change (`camdf.models.online`).
+    """How firmly a model's numbers stand: what one more outcome may change (`camdf.policies.models.online`).
 
     `precision` is that of the intercept and all coefficients, as the rows of the lower triangle; `of_tools` has three
     numbers a tool: the precision of its level, of its slope, and between them. Where tools may not differ it is empty.

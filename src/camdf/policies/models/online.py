@@ -13,10 +13,10 @@ import numpy as np
 from camdf.core.candidates import candidate_features, history
 from camdf.core.rankings import Bools, Ints, LoggedTasks
 from camdf.errors import NotFittedError
-from camdf.models.design import BASE
-from camdf.models.membership import SLOPE_COLUMN, Doubt, MembershipModel
-from camdf.models.past_tasks import PastTasks
-from camdf.models.posterior import Belief, Fitted, Rows, afterwards, most_likely
+from camdf.policies.models.design import BASE
+from camdf.policies.models.membership import SLOPE_COLUMN, Doubt, MembershipModel
+from camdf.policies.models.past_tasks import PastTasks
+from camdf.policies.models.posterior import Belief, Fitted, Rows, afterwards, most_likely
 
 
 def updated(

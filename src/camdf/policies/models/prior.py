@@ -14,8 +14,8 @@ from camdf.core.candidates import CANDIDATE_COLUMNS
 from camdf.core.probability import CLIP
 from camdf.core.rankings import Floats
 from camdf.errors import UsageError
-from camdf.models.membership import MembershipModel
-from camdf.models.task_text import TextSignal
+from camdf.policies.models.membership import MembershipModel
+from camdf.policies.models.task_text import TextSignal
 
 KINDS = ("similarity", "probability")
 """What scores may be: similarities of texts, or a language model's answers to how likely a tool is to be needed."""
@@ -83,7 +83,7 @@ def shipped_prior(kind: str) -> Prior:
     """What the nine domains that this package was developed on say; made by `scripts/fit_priors.py`."""
     from importlib.resources import files  # a quarter of what importing camdf would take
 
-    return prior_from(json.loads((files("camdf.models") / FILE.format(kind)).read_bytes()))
+    return prior_from(json.loads((files("camdf.policies.models") / FILE.format(kind)).read_bytes()))
 
 
 def prior_of(model: MembershipModel, kind: str) -> Prior:

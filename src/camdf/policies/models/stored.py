@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from camdf._settings import LEFT_OUT, Check, check_that, checks_of, is_number, metadata_of, whole_number
 from camdf.core.features import COLUMNS
 from camdf.errors import UsageError
-from camdf.models.tuning import LARGEST
+from camdf.policies.models.tuning import LARGEST
+from camdf.runtime.settings import LEFT_OUT, Check, check_that, checks_of, is_number, metadata_of, whole_number
 
 MOST_NAMES = 16_384
 LONGEST_NAME = 512

@@ -26,7 +26,7 @@ from camdf.core.probability import logit
 from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings
 from camdf.core.vectors import WHOLE, in_whole_numbers
 from camdf.errors import UsageError
-from camdf.models.stored import Written, names, numbers, rows_as_text, shares, small_rows
+from camdf.policies.models.stored import Written, names, numbers, rows_as_text, shares, small_rows
 
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0)
 FEWEST = 5

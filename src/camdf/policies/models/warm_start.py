@@ -15,11 +15,11 @@ import numpy as np
 from camdf.core.groups import numbered
 from camdf.core.probability import sigmoid
 from camdf.core.rankings import Bools, Floats, LoggedTasks
-from camdf.models.design import BASE, Design, Setting, Strength, weights_of
-from camdf.models.membership import HeldOut, MembershipModel, group_folds, splits_of
-from camdf.models.posterior import Fitted, Rows, log_loss, observed
-from camdf.models.prior import Prior
-from camdf.models.set_law import SetLaw, fit_set_law
+from camdf.policies.models.design import BASE, Design, Setting, Strength, weights_of
+from camdf.policies.models.membership import HeldOut, MembershipModel, group_folds, splits_of
+from camdf.policies.models.posterior import Fitted, Rows, log_loss, observed
+from camdf.policies.models.prior import Prior
+from camdf.policies.models.set_law import SetLaw, fit_set_law
 
 STRENGTHS = (
     BASE,

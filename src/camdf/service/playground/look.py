@@ -13,7 +13,6 @@ from itertools import starmap
 from typing import Annotated, Any, Literal
 
 from camdf import datasets
-from camdf._settings import checks_of
 from camdf.core.payoff import Payoff
 from camdf.errors import CamdfError, UsageError, needs
 from camdf.gate import Gate, GateDecision, Guards, Limits, Rollout
@@ -21,6 +20,7 @@ from camdf.gate.lists import openai
 from camdf.gate.target import Target
 from camdf.policies.rules import TopK
 from camdf.prices import Prices
+from camdf.runtime.settings import checks_of
 from camdf.scorers.base import Scorer
 from camdf.scorers.with_examples import examples_digest_of
 from camdf.service.calls import HttpAnswer, HttpCall, Routes, served_on

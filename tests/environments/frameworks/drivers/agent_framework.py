@@ -13,8 +13,8 @@ from agent_framework_orchestrations import HandoffBuilder
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from pydantic import BaseModel
 
-from camdf.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.agent_framework import ToolGate
+from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 
 EXEMPT: dict[str, str] = {}
 

@@ -11,7 +11,7 @@ from fastmcp.tools import Tool, ToolResult
 from mcp.types import PaginatedRequestParams
 from posted import post
 
-from camdf.conformance import ChatTurn, Reply, RunnableTool, Setup
+from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.fastmcp import Authorized, ToolGate
 
 CLIENT = "an MCP server lists and runs tools: this is up to the client and its agent"

@@ -22,7 +22,7 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.genai import types
 from pydantic import BaseModel
 
-from camdf.conformance import ChatTurn, Reply, RunnableTool, Setup
+from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.google_adk import ToolGate
 
 EXEMPT: dict[str, str] = {}

@@ -12,7 +12,7 @@ from haystack.tools import Tool
 from haystack.utils import Secret
 from pydantic import BaseModel
 
-from camdf.conformance import ChatTurn, Reply, RunnableTool, Setup
+from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.haystack import ToolGate
 
 EXEMPT = {

@@ -19,7 +19,7 @@ from langgraph.types import Command
 from langsmith import Client
 from pydantic import BaseModel
 
-from camdf.conformance import ChatTurn, Reply, RunnableTool, Setup
+from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.langchain import HANDOFF, ToolGate
 
 EXEMPT = {

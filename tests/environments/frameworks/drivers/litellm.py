@@ -21,7 +21,7 @@ import uvicorn
 from litellm.integrations.custom_logger import CustomLogger
 from openai import OpenAI
 
-from camdf.conformance import ChatTurn, Reply, Setup
+from camdf.integrations.conformance import ChatTurn, Reply, Setup
 from camdf.integrations.litellm import ToolGate
 
 HAS_TOOL_SEARCH = False

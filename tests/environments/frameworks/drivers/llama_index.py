@@ -16,7 +16,7 @@ from llama_index.core.workflow import Context, HumanResponseEvent, InputRequired
 from llama_index.llms.openai_like import OpenAILike
 from pydantic import BaseModel
 
-from camdf.conformance import ChatTurn, Reply, RunnableTool, Setup
+from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.llama_index import ToolGate
 
 EXEMPT = {

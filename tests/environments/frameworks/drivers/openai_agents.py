@@ -19,7 +19,7 @@ from agents import (
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from pydantic import BaseModel
 
-from camdf.conformance import ChatTurn, Reply, RunnableTool, Setup
+from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.openai_agents import ToolGate
 
 EXEMPT = {

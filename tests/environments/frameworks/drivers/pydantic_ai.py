@@ -17,7 +17,7 @@ from pydantic_ai.settings import ToolOrOutput
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, Tool
 from pydantic_ai.toolsets import FunctionToolset
 
-from camdf.conformance import ChatTurn, Reply, RunnableTool, Setup
+from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.pydantic_ai import ToolGate
 
 EXEMPT = {"handoffs": "pydantic-ai's agents hand over in code, or as sub-agents, and have no tool for it"}

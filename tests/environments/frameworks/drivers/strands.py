@@ -19,7 +19,7 @@ from strands.multiagent import Swarm
 from strands.session.file_session_manager import FileSessionManager
 from strands.tools.tools import PythonAgentTool
 
-from camdf.conformance import ChatTurn, Reply, RunnableTool, Setup
+from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.strands import ToolGate
 
 EXEMPT: dict[str, str] = {}

@@ -37,7 +37,7 @@ class RepeatedRuns:
 
 @dataclass(frozen=True)
 class Noise:
-    """The share of labels that contradict a model that is sure of them (camdf.models.label_noise)."""
+    """The share of labels that contradict a model that is sure of them (camdf.policies.models.label_noise)."""
 
     rate: float
     at_most: float

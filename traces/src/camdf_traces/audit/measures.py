@@ -10,7 +10,7 @@ import numpy as np
 from camdf.core.groups import numbered
 from camdf.core.rankings import Bools, Floats, Ints
 from camdf.core.resampling import Interval
-from camdf.models.label_noise import NORMAL_QUANTILE, estimate_label_noise, upper_end
+from camdf.policies.models.label_noise import NORMAL_QUANTILE, estimate_label_noise, upper_end
 from camdf_traces.audit.findings import (
     Audit,
     Censoring,
@@ -84,7 +84,7 @@ def repeated_runs(tasks: TaskLists) -> RepeatedRuns | Unknown:
 
 
 def label_noise(tasks: TaskLists, rng: np.random.Generator) -> Noise | Unknown:
-    """The estimate of `camdf.models.label_noise`, on at most MOST_FITTED tasks that saw all of their ranking.
+    """The estimate of `camdf.policies.models.label_noise`, on at most MOST_FITTED tasks that saw all of their ranking.
 
     A tool that was cut is never called, so its label is never contradicted: such runs would make labels look clean.
     """

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from functools import singledispatch
 from typing import Any
 
-from camdf._counts import in_one_line
 from camdf.core.resampling import Interval
+from camdf.datasets.counts import in_one_line
 from camdf_traces.audit.findings import (
     Audit,
     Censoring,

@@ -13,7 +13,7 @@ from camdf.core.groups import numbered
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks
 from camdf.datasets.files import File, read
 from camdf.errors import require
-from camdf.logs.labels import text_group
+from camdf.examples.labels import text_group
 from camdf_traces.logged import holds_mined_tasks, logged_tasks, mined_table
 
 if TYPE_CHECKING:

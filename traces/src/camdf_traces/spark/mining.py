@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from camdf.errors import DataError, require
-from camdf.logs.labels import NO_TOOL
+from camdf.examples.labels import NO_TOOL
 from camdf.prices import ToolStatistics
 from camdf_traces.delta import LEFTOVER_HOURS
 from camdf_traces.pieces import joined_pieces, may_be_piece

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from arrivals import BEGIN, DAY, FIRST, at_once, days_of, in_a_possible_order, run, some_runs
 from camdf.cli import main
 from camdf.errors import DataError, UsageError
-from camdf.logs.mined import is_mined
+from camdf.examples.mined import is_mined
 from camdf_traces.buckets import Rules
 from camdf_traces.days import SPANS_A_BUCKET, MinedDay
 from camdf_traces.days import mine_day as on_one_machine

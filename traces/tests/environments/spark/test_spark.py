@@ -27,7 +27,7 @@ from camdf.cli import main
 from camdf.datasets import read_examples
 from camdf.datasets.examples import past_tasks
 from camdf.errors import DataError
-from camdf.logs.mined import read_logged
+from camdf.examples.mined import read_logged
 from camdf_lab import domains
 from camdf_traces.audit.measures import untraced
 from camdf_traces.audit.task_lists import read_tasks

@@ -23,7 +23,7 @@ from arrivals import BEGIN, FIRST, at_once
 from arrivals import run as of_a_day
 from camdf.cli import main
 from camdf.errors import DataError, MissingExtraError
-from camdf.logs.mined import is_mined
+from camdf.examples.mined import is_mined
 from camdf_traces.days import mine_day
 from camdf_traces.forget import forget
 from camdf_traces.logged import mined_table

@@ -9,7 +9,7 @@ import numpy as np
 
 from camdf.core.features import LITE
 from camdf.core.stopping import hindsight_targets
-from camdf.models.linear import logistic_pipeline, state_matrix
+from camdf.policies.models.linear import logistic_pipeline, state_matrix
 from camdf_lab.paper.figure import Figure, figures
 from camdf_lab.paper.protocols import BY_DISPERSION, MAIN_PRESSURE, RETAIL_DIFFERS, retail, retail_by_dispersion
 from camdf_lab.paper.quantities import Computed
