@@ -51,8 +51,9 @@ def contracts() -> dict[str, Layers]:
 
 
 def jobs() -> dict[str, tuple[str, str]]:
-    """What the map in CONTRIBUTING.md says of the top level: by module, how it is written there and what it is for."""
-    lines = re.findall(r"^ {2}(\S+) +(\S.*)$", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), flags=re.M)
+    """What docs/map.md says of the top level: by module, how it is written there and what it is for."""
+    product = (ROOT / "docs" / "map.md").read_text(encoding="utf-8").split("\n## ")[1]
+    lines = re.findall(r"^- `(\S+)`: (\S.*)$", product, flags=re.M)
     return {name.removesuffix("/").removesuffix(".py"): (name, job.replace("`", "")) for name, job in lines}
 
 

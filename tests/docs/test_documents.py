@@ -1,4 +1,4 @@
-"""Documents that say where things are: the map of the code, its reading order, and every link between pages."""
+"""Documents that say where things are: every file that they name, every link between pages, drawings and tables."""
 
 from __future__ import annotations
 
@@ -11,17 +11,13 @@ from dataclasses import fields
 from pathlib import Path
 from xml.etree import ElementTree
 
-import grimp
 import pytest
 
-from camdf._settings import Settings
 from camdf.gate import Limits, Rollout
+from camdf.runtime.settings import Settings
 from camdf.service.config import GateSettings, RolloutOfFile
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "src" / "camdf"
-LAB, TRACES = ROOT / "lab" / "src" / "camdf_lab", ROOT / "traces" / "src" / "camdf_traces"
-DISTRIBUTIONS = {"": PACKAGE, "lab": LAB, "traces": TRACES}
 CONTRIBUTING, GLOSSARY = ROOT / "CONTRIBUTING.md", ROOT / "docs" / "glossary.md"
 THEORY, DRAWING = ROOT / "lab" / "docs" / "theory.md", ROOT / "docs" / "pictures" / "layers.svg"
 PAGES = [*(page for folder in (ROOT, ROOT / "lab", ROOT / "traces") for page in sorted(folder.glob("*.md")))]
@@ -32,64 +28,6 @@ OURS = re.compile(r"(?:lab|traces|src|tests|docs|examples|scripts|benchmarks|\.c
 
 def text(page: Path) -> str:
     return page.read_text(encoding="utf-8")
-
-
-def mapped() -> list[str]:
-    """The files and folders on the map, as paths inside the package, in its order."""
-    (lines,) = re.findall(r"```\nsrc/camdf/\n(.*?)```", text(CONTRIBUTING), flags=re.S)
-    found, folder = list[str](), ""
-    for indent, name, job in re.findall(r"^( +)(\S+) +(\S.*)$", lines, flags=re.M):
-        assert job
-        if len(indent) == 2:
-            folder = name if name.endswith("/") else ""
-        found.append(name if len(indent) == 2 else folder + name)
-    assert len(found) == len(lines.splitlines())
-    return found
-
-
-def mapped_in_traces() -> list[str]:
-    """The files and folders on the map of camdf-traces, in its order."""
-    (lines,) = re.findall(r"```\ntraces/\n  src/camdf_traces/\n(.*?)```", text(CONTRIBUTING), flags=re.S)
-    return re.findall(r"^    (\S+) +\S.*$", lines, flags=re.M)
-
-
-def listed(folder: Path) -> Iterator[str]:
-    """The modules and packages right inside a folder; a package's own `__init__.py` is the folder itself."""
-    for path in folder.iterdir():
-        if path.is_dir() and any(path.glob("*.py")):
-            yield f"{path.name}/"
-        elif path.suffix == ".py" and (path.name != "__init__.py" or folder == PACKAGE):
-            yield path.name
-
-
-def test_the_map_names_every_folder_and_file_of_two_levels_once_and_no_other() -> None:
-    top = sorted(listed(PACKAGE))
-    below = [folder + name for folder in top if folder.endswith("/") for name in listed(PACKAGE / folder)]
-    assert sorted(mapped()) == sorted([*top, *below])
-
-
-def test_the_map_of_traces_names_every_folder_and_file_once_and_no_other() -> None:
-    assert sorted(mapped_in_traces()) == sorted({*listed(TRACES)} - {"__init__.py"})
-
-
-@pytest.mark.parametrize(("package", "order"), [("camdf", mapped()), ("camdf_traces", mapped_in_traces())])
-def test_every_import_points_down_the_map(package: str, order: list[str]) -> None:
-    graph = grimp.build_graph(package, cache_dir=None)
-    names = (name.removesuffix(".py").strip("/").replace("/", ".") for name in order if name != "__init__.py")
-    place = {f"{package}.{name}": number for number, name in enumerate(names)}
-
-    def entry(module: str) -> str:
-        while module not in place:
-            module = module.rpartition(".")[0]
-        return module
-
-    up = [
-        f"{importer} imports {imported}"
-        for importer in graph.modules - {package}
-        for imported in graph.find_modules_directly_imported_by(importer) - {package}
-        if place[entry(importer)] > place[entry(imported)]
-    ]
-    assert not up
 
 
 def test_every_file_that_contributing_names_is_there() -> None:
@@ -120,22 +58,6 @@ def anchors(page: Path) -> set[str]:
     """What a link to a heading of the page may name."""
     heads = re.findall(r"^#+ (.+)$", text(page), flags=re.M)
     return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
-
-
-def test_every_file_in_the_reading_order_is_there() -> None:
-    paths = re.findall(r"^- one (.*?)[;.]\n", text(CONTRIBUTING), flags=re.M | re.S)
-    assert [path.partition(":")[0] for path in paths] == [
-        "decision",
-        "fit",
-        "trace file, in traces",
-        "study, in the lab",
-    ]
-    for path in paths:
-        _, _, where = path.partition(":")[0].partition(", in ")
-        package = DISTRIBUTIONS[where.removeprefix("the ")]
-        files = re.findall(r"`([^`]+)`", path)
-        assert len(files) > 5
-        assert [name for name in files if not (package / name).is_file()] == []
 
 
 # The drawing of the layers.

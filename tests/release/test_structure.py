@@ -1,4 +1,4 @@
-"""The plan of the package: no circle of imports, a map and a walk that are true, and one name for every policy."""
+"""The plan of the package: no circle of imports, a short path of a decision, and one name for every policy."""
 
 from __future__ import annotations
 
@@ -179,31 +179,7 @@ def test_a_circle_is_found_wherever_its_imports_stand(tmp_path: Path) -> None:
     assert circle(imports(package)) == []
 
 
-# The map and the walk.
-
-
-def drawn() -> list[Path]:
-    """The paths that the map in CONTRIBUTING.md names: one a line, indented below its folder, then what it is."""
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    section = re.search(r"^## The shape$(?P<text>.*?)(?=^## |\Z)", text, flags=re.M | re.S)
-    assert section is not None, "CONTRIBUTING.md has a section 'The shape'"
-    block = re.search(r"^```\w*\n(?P<lines>.*?)^```$", section["text"], flags=re.M | re.S)
-    assert block is not None, "the section holds a map, fenced"
-    found: list[Path] = []
-    above: list[tuple[int, Path]] = []
-    for line in block["lines"].splitlines():
-        named = re.match(r"(?P<indent> *)(?P<name>[\w./-]+)(?: {2,}(?P<what>\S.*))?$", line)
-        if named is None:
-            assert not line.strip(), f"a line of the map is a name, two spaces and what it is: {line!r}"
-            continue
-        depth = len(named["indent"])
-        above = [(indent, folder) for indent, folder in above if indent < depth]
-        path = (above[-1][1] if above else ROOT) / named["name"]
-        assert above == [] or named["what"], f"the map says what {named['name']} is"
-        found.append(path)
-        if named["name"].endswith("/"):
-            above.append((depth, path))
-    return found
+# The path of a decision, and what CONTRIBUTING names.
 
 
 def test_one_decision_can_be_followed_through_few_functions_and_files() -> None:
@@ -216,28 +192,6 @@ def test_one_decision_can_be_followed_through_few_functions_and_files() -> None:
     assert with_limit[2] <= 54, told.stdout
     assert without_limit[1] <= 14, told.stdout
     assert without_limit[3] == 1, "the caller's own thread"
-
-
-def test_every_file_and_folder_that_the_map_names_exists() -> None:
-    missing = [path.relative_to(ROOT).as_posix() for path in drawn() if not path.exists()]
-    assert missing == []
-
-
-def test_the_map_names_every_folder_and_file_of_the_top_level() -> None:
-    there = {
-        path.name
-        for path in PACKAGE.iterdir()
-        if path.suffix == ".py" or (path.is_dir() and next(path.glob("*.py"), None) is not None)
-    }
-    assert there - {path.name for path in drawn() if path.parent == PACKAGE} == set()
-
-
-def test_where_the_map_opens_a_folder_it_names_all_that_is_in_it() -> None:
-    found = set(drawn())
-    for folder in {path.parent for path in found if path != PACKAGE and PACKAGE in path.parent.parents}:
-        there = {path for path in folder.iterdir() if path.suffix == ".py" and path.name != "__init__.py"}
-        there |= {path for path in folder.iterdir() if path.is_dir() and next(path.glob("*.py"), None) is not None}
-        assert {path.name for path in there - found} == set(), folder
 
 
 def test_every_file_that_contributing_names_exists() -> None:
