@@ -161,7 +161,7 @@ def test_what_a_server_writes_for_people_carries_its_name_and_moves_no_cursor(
 ) -> None:
     behaviors = ("list", "shout", "no JSON", "unreadable name", "no name")
     path = client_file(tmp_path, {"office": hostile("list"), "bad": hostile(*behaviors)})
-    asyncio.run(session(path, 2.5))
+    asyncio.run(session(path, 6.0))
     told = capsys.readouterr().err
     assert "bad: \\x1b[2Jbusy\\u202e\n" in told
     assert "bad: Starting up!\n" in told
