@@ -93,7 +93,10 @@ def test_no_fixed_cutoff_pays_more_on_validation_than_the_tuned_one(payoff: Payo
     ("make", "told"),
     [
         (lambda: GapRegression(threshold="high"), "The 'threshold' of GapRegression must be a finite number"),  # type: ignore[arg-type]
-        (lambda: GapRegression(grid=[float("nan")]), "The 'grid' of GapRegression must be a finite number"),
+        (
+            lambda: GapRegression(grid=[float("nan")]),
+            "The 'grid' of GapRegression must be a list of at most 16384 numbers",
+        ),
         (lambda: AggregateOnlyDF(threshold=2.0), "The 'threshold' of AggregateOnlyDF must be a share from 0 to 1"),
         (lambda: KeywordRule(grid="ab"), "The 'grid' of KeywordRule must be a list"),  # type: ignore[arg-type]
     ],
