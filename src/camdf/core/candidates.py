@@ -41,8 +41,19 @@ class History(NamedTuple):
 def history(listed: Floats, required: Floats, base_rate: float) -> History:
     """From how often each was listed and then required; `base_rate` is the average tool's rate."""
     average = logit(np.array(base_rate))
-    light, heavy = (logit((required + w * base_rate) / (listed + w)) - average for w in PRIOR_WEIGHTS)
-    return History(light, heavy, np.log1p(listed), (listed == 0).astype(np.float64))
+
+    def over_average(weight: float) -> Floats:
+        """The logit of each rate over the average tool's, once mixed with so many sightings of an average tool."""
+        mixed: Floats = logit((required + weight * base_rate) / (listed + weight)) - average
+        return mixed
+
+    few, many = PRIOR_WEIGHTS
+    return History(
+        light=over_average(few),
+        heavy=over_average(many),
+        log_times_listed=np.log1p(listed),
+        never_listed=(listed == 0).astype(np.float64),
+    )
 
 
 def base_rate_of(required: float, listed: float) -> float:

@@ -121,12 +121,10 @@ def from_json(content: bytes, policies: Iterable[type[Policy]] = LIBRARY) -> Pol
     known = kinds.get(kind) or added_policy(ALIASES.get(kind, kind))
     if known is None:
         ours = sorted({policy.kind for policy in kinds.values()})
-        _refuse(
-            f"it holds a policy of the unknown kind {kind[:80]!r}",
-            "It is part of the lab. Install it with: pip install camdf-lab."
-            if ALIASES.get(kind, kind) in IN_THE_LAB
-            else f"Known kinds: {ours}. Upgrade camdf, or pass your own class to load.",
-        )
+        remedy = f"Known kinds: {ours}. Upgrade camdf, or pass your own class to load."
+        if ALIASES.get(kind, kind) in IN_THE_LAB:
+            remedy = "It is part of the lab. Install it with: pip install camdf-lab."
+        _refuse(f"it holds a policy of the unknown kind {kind[:80]!r}", remedy)
     try:
         return _policy(known, document)
     except ValueError as error:

@@ -73,8 +73,8 @@ class Fitted:
 
     def moved(self, step: tuple[Floats, Floats, Floats], share: float) -> Fitted:
         """A share of a step of theta, levels and slopes away from here."""
-        theta, levels, slopes = (share * part for part in step)
-        return Fitted(self.theta - theta, self.levels - levels, self.slopes - slopes)
+        theta, levels, slopes = step
+        return Fitted(self.theta - share * theta, self.levels - share * levels, self.slopes - share * slopes)
 
 
 @dataclass(frozen=True, eq=False)
