@@ -171,11 +171,11 @@ def test_a_policys_name_is_its_class_in_lower_case_with_hyphens_and_its_page_nam
 
 
 def test_the_commands_of_the_product_fit_it_under_its_name_of_today() -> None:
-    found = fit(TRAIN, EXACT, "gap regression", splits=2)
+    found = fit(TRAIN, EXACT, "gap-regression", splits=2)
     assert isinstance(found.policy, GapRegression)
 
 
-@pytest.mark.parametrize("kind", ["gap-regression", "gap regression", "keyword-rule"])
+@pytest.mark.parametrize("kind", ["gap-regression", "keyword-rule"])
 def test_where_the_lab_is_missing_a_file_and_a_name_say_what_to_install(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from camdf.core.rankings import Strings
 from camdf.evaluation.replay import MEASURES, ORACLE, Outcomes
-from camdf.policies.registry import ALIASES
 from camdf_lab import domains
 from camdf_lab.jobs import run_jobs
 from camdf_lab.paper import NOT_REPLICATED, TABLES
@@ -231,14 +230,6 @@ def test_no_number_of_the_paper_is_judged_twice_in_a_table() -> None:
         entry_of(TABLES["workbench"], "exact: cam-df, no identity - cam-df, no identity, cost-blind", "d=1").paper
         is None
     )
-
-
-def test_no_label_uses_an_earlier_name_of_a_policy() -> None:
-    earlier = re.compile("|".join(rf"(?<![\w-]){re.escape(name)}(?![\w-])" for name in ALIASES))
-    assert earlier.search("cam-df - predict, d=1")
-    for table in TABLES.values():
-        for label in (*table.rows, *table.columns):
-            assert not earlier.search(label), (table.name, label)
 
 
 # Cells.

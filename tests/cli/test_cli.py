@@ -960,8 +960,8 @@ def test_what_a_fit_tells_of_its_training_is_true(data: Path, found: Fit) -> Non
         assert payoff_told == found.assessment.outcomes.mean(name)
 
 
-def test_an_earlier_name_of_a_policy_is_fitted_under_its_one_name(data: Path) -> None:
-    found = fit(datasets.read_jsonl(data), camdf.Payoff(0.12), "score-per-cost", splits=2)
+def test_the_policy_that_is_named_is_fitted_under_its_one_name(data: Path) -> None:
+    found = fit(datasets.read_jsonl(data), camdf.Payoff(0.12), "score-per-cost-threshold", splits=2)
     assert found.assessment.subject == found.policy.kind == "score-per-cost-threshold"
 
 

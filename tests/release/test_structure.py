@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 import subprocess
 import sys
@@ -18,34 +17,13 @@ import pytest
 
 import camdf
 from camdf import Policy, UsageError, policies
-from camdf.checks import sample_tasks
-from camdf.policies.artifact import digest, from_json, to_json
-from camdf.policies.registry import ALIASES, DEFAULT, IN_THE_LAB, LIBRARY, POLICIES, policy_maker, policy_name
-from golden import PAYOFF
+from camdf.policies.registry import DEFAULT, LIBRARY, POLICIES, policy_name
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 PACKAGE = SOURCE / "camdf"
 LAB = ROOT / "lab" / "src" / "camdf_lab"
 TRACES = ROOT / "traces" / "src" / "camdf_traces"
-
-OLD_KINDS = (
-    *("acquire-all", "aggregate-only-df", "by-depth", "by-set", "cam-df", "cam-df-lite", "constant-set", "fixed-k"),
-    *("gap-regression", "keyword-rule", "largest-gap", "plug-in", "predict-then-threshold", "residual-corrected"),
-    *("score-at-least", "score-mass", "score-per-cost-threshold", "score-threshold"),
-)
-"""What files of the first version call their policies."""
-
-OLD_NAMES = (
-    *("acquire-all", "fixed-k", "score-threshold", "score-per-cost", "constant-set", "predict", "predict, scores only"),
-    *("predict, fixed 0.5", "predict, scores only, fixed 0.5", "predict, cost-free", "predict, cost-augmented"),
-    *("predict, residual-corrected", "aggregate-only", "cam-df", "cam-df-lite", "cam-df, no identity"),
-    *("cam-df, uniform weights", "cam-df, tuned", "cam-df, cost-blind", "cam-df, no identity, cost-blind"),
-    *("cam-df, on-policy", "by-depth", "by-set", "by-set, trusting", "gap regression", "lite, cost-free"),
-    *("lite, cost-augmented", "score at least 0.5", "largest gap", "80% score mass", "plug-in"),
-)
-"""What `camdf fit --policy` took in the first version."""
-
 
 SAME_PART = {
     "add_commands": "each module of the command line has it",
@@ -249,28 +227,7 @@ def test_no_two_variants_are_the_same_policy() -> None:
     assert len(set(made)) == len(made)
 
 
-def test_earlier_names_point_to_names_of_today_and_are_none_themselves() -> None:
-    assert set(ALIASES.values()) <= {*POLICIES, *IN_THE_LAB}
-    assert not ALIASES.keys() & {*POLICIES, *IN_THE_LAB}
-    for old, new in ALIASES.items():
-        assert policy_name(old) == new
-
-
-@pytest.mark.parametrize("old", OLD_NAMES)
-def test_every_name_that_an_earlier_command_took_is_taken_still(old: str) -> None:
-    assert isinstance(policy_maker(policy_name(old))(), Policy)
-
-
 def test_an_unknown_name_is_refused_with_all_that_are_known() -> None:
     with pytest.raises(UsageError, match=r"must be one of: acquire-all; .*top-k.*Got 'magic' instead"):
         policy_name("magic")
     assert DEFAULT in POLICIES
-
-
-@pytest.mark.parametrize("old", OLD_KINDS)
-def test_every_file_of_an_earlier_version_is_read(old: str) -> None:
-    policy = policy_maker(policy_name(old))().fit(sample_tasks(1), PAYOFF, sample_tasks(2))
-    document = {**json.loads(to_json(policy)), "kind": old}
-    read = from_json(json.dumps({**document, "sha256": digest(document)}).encode())
-    assert type(read) is type(policy)
-    assert to_json(read) == to_json(policy)

@@ -17,7 +17,7 @@ from camdf.errors import ArtifactError, NotFittedError
 from camdf.policies.base import FittedPolicy, Policy
 from camdf.policies.models import stored
 from camdf.policies.models.stored import json_value, object_of, read_object, written_object
-from camdf.policies.registry import ALIASES, IN_THE_LAB, LIBRARY, added_policy, by_kind
+from camdf.policies.registry import IN_THE_LAB, LIBRARY, added_policy, by_kind
 from camdf.policies.training import ScorerRecord, Training, stored_payoff
 from camdf.runtime.files import write_whole
 from camdf.runtime.loose_json import without_repeats
@@ -118,11 +118,11 @@ def from_json(content: bytes, policies: Iterable[type[Policy]] = LIBRARY) -> Pol
     document = _document(content)
     kinds = by_kind(policies)
     kind = document["kind"]
-    known = kinds.get(kind) or added_policy(ALIASES.get(kind, kind))
+    known = kinds.get(kind) or added_policy(kind)
     if known is None:
         ours = sorted({policy.kind for policy in kinds.values()})
         remedy = f"Known kinds: {ours}. Upgrade camdf, or pass your own class to load."
-        if ALIASES.get(kind, kind) in IN_THE_LAB:
+        if kind in IN_THE_LAB:
             remedy = "It is part of the lab. Install it with: pip install camdf-lab."
         _refuse(f"it holds a policy of the unknown kind {kind[:80]!r}", remedy)
     try:

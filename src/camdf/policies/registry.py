@@ -83,37 +83,11 @@ POLICIES: Mapping[str, Callable[[], Policy]] = {
 DEFAULT = ExpectedPayoffBySet.kind
 """What `camdf fit` fits unless another is named."""
 
-ALIASES: Mapping[str, str] = {
-    "aggregate-only": "aggregate-only-df",
-    "by-depth": "expected-payoff-by-depth",
-    "by-set": "expected-payoff-by-set",
-    "by-set, trusting": "expected-payoff-by-set, trusting",
-    "gap regression": "gap-regression",
-    "largest gap": "largest-gap",
-    "lite, cost-augmented": "cam-df-lite, cost-augmented",
-    "lite, cost-free": "cam-df-lite, cost-free",
-    "predict": "predict-then-threshold",
-    "predict, cost-augmented": "predict-then-threshold, cost-augmented",
-    "predict, cost-free": "predict-then-threshold, cost-free",
-    "predict, fixed 0.5": "predict-then-threshold, fixed 0.5",
-    "predict, residual-corrected": "residual-corrected",
-    "predict, scores only": "predict-then-threshold, scores only",
-    "predict, scores only, fixed 0.5": "predict-then-threshold, scores only, fixed 0.5",
-    "score at least 0.5": "score-at-least",
-    "score-per-cost": "score-per-cost-threshold",
-    "80% score mass": "score-mass",
-}
-"""Names of earlier versions, which old files and old commands still use."""
-
 
 def policy_name(name: str) -> str:
-    """The policy's one name, from that name or an earlier version's; UsageError where there is no such policy.
-
-    A policy of your own is named `module:Class`.
-    """
-    known = ALIASES.get(name, name)
-    policy_maker(known)
-    return known
+    """The same name, where there is such a policy, and else a UsageError. One of your own is named `module:Class`."""
+    policy_maker(name)
+    return name
 
 
 def policy_maker(name: str) -> Callable[[], Policy]:
@@ -156,6 +130,5 @@ def _added() -> dict[str, EntryPoint]:
 
 
 def by_kind(policies: Iterable[type[Policy]] = LIBRARY) -> dict[str, type[Policy]]:
-    """Classes by the name that a saved policy carries, earlier versions' names included."""
-    known = {policy.kind: policy for policy in policies if policy.kind}
-    return {**{old: known[new] for old, new in ALIASES.items() if new in known}, **known}
+    """Classes by the name that a saved policy carries."""
+    return {policy.kind: policy for policy in policies if policy.kind}

@@ -310,7 +310,11 @@ def test_camdf_mine_and_fit_take_the_same_arguments_on_spark(
     here, there = (read_logged(tmp_path / f"{engine}.parquet") for engine in ("local", "spark"))
     assert here.digest() == there.digest()
     policies = {}
-    for policy, engine in (("by-set", "local"), ("by-set", "spark"), ("cam-df", "spark")):
+    for policy, engine in (
+        ("expected-payoff-by-set", "local"),
+        ("expected-payoff-by-set", "spark"),
+        ("cam-df", "spark"),
+    ):
         saved = tmp_path / f"{policy}-{engine}.json"
         arguments = ["fit", str(tmp_path / f"{engine}.parquet"), "-o", str(saved), "--cost-pressure", "0.1"]
         assert main([*arguments, "--splits", "2", "--policy", policy, "--engine", engine]) == 0
@@ -323,7 +327,7 @@ def test_camdf_mine_and_fit_take_the_same_arguments_on_spark(
         assert main(["audit", str(tmp_path / f"{engine}.parquet")]) == 0
         audits.append(capsys.readouterr().out.replace(engine, "ENGINE"))
     assert audits[0] == audits[1]
-    here_fitted, there_fitted = (policies["by-set", engine] for engine in ("local", "spark"))
+    here_fitted, there_fitted = (policies["expected-payoff-by-set", engine] for engine in ("local", "spark"))
     assert isinstance(here_fitted, ExpectedPayoffBySet)
     assert isinstance(there_fitted, ExpectedPayoffBySet)
     assert repr(there_fitted.model_) == repr(here_fitted.model_)
