@@ -17,6 +17,7 @@ from camdf.errors import DataError
 from camdf.gate import Gate
 from camdf.prices import COUNTS_KEPT, ToolStatistics, estimated_tokens
 from camdf.tools import Tool
+from saying import refuses
 
 SCHEMA = {"type": "object", "properties": {"query": {"type": "string", "description": "What to look for."}}}
 
@@ -217,7 +218,7 @@ def test_prices_take_what_mining_wrote_and_settings_go_before_it(tmp_path: Path)
 
 def test_statistics_that_are_not_there_are_said_to_be_written_by_mining(tmp_path: Path) -> None:
     for missing in (tmp_path / "none.json", tmp_path):
-        with pytest.raises(DataError, match=r"cannot be read .* `camdf mine --statistics .*` writes it"):
+        with refuses(DataError, "camdf", "--statistics"):
             Prices.from_statistics(missing)
 
 
@@ -226,5 +227,5 @@ def test_statistics_that_are_not_there_are_said_to_be_written_by_mining(tmp_path
 )
 def test_a_file_of_something_else_holds_no_statistics(content: str, tmp_path: Path) -> None:
     (tmp_path / "statistics.json").write_text(content)
-    with pytest.raises(DataError, match=r"statistics\.json: must be what `camdf mine --statistics` writes"):
+    with refuses(DataError, "statistics.json", "camdf", "mine", "--statistics", "writes"):
         Prices.from_statistics(tmp_path / "statistics.json")

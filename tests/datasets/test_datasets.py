@@ -18,6 +18,7 @@ from camdf import MissingExtraError, datasets
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks
 from camdf_lab import domains
+from saying import refuses, says
 from worlds import arrays, assert_same
 
 # Data of one's own
@@ -122,17 +123,17 @@ def test_a_bad_field_is_refused_with_file_line_field_value_and_remedy(
 @pytest.mark.parametrize("missing", ["task_id", "scores", "required"])
 def test_a_missing_field_is_named(tmp_path: Path, missing: str) -> None:
     path = written(tmp_path, GOOD, {name: value for name, value in GOOD.items() if name != missing})
-    with pytest.raises(datasets.DataError, match=f"line 2, field '{missing}': must be there, and is missing. Add it."):
+    with refuses(datasets.DataError, "2", missing, "missing"):
         datasets.read_jsonl(path)
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (b"[1, 2]", ["line 2: must be one JSON object", "[1, 2]"]),
-        (b'{"task_id": "b", ', ["line 2: must be one JSON object", "at column"]),
-        (b'{"task_id": "\xff"}', ["line 2: must be one JSON object in UTF-8", "decode"]),
-        (b"[" * 100_000, ["line 2: must be one JSON object"]),
+        (b"[1, 2]", ["line 2", "one JSON object", "[1, 2]"]),
+        (b'{"task_id": "b", ', ["line 2", "one JSON object", "at column"]),
+        (b'{"task_id": "\xff"}', ["line 2", "one JSON object", "UTF-8", "decode"]),
+        (b"[" * 100_000, ["line 2", "one JSON object"]),
         (b'{"task_id": "b", "task_id": "c"}', ["line 2, field 'task_id'", "occur once", "'c'"]),
         (b'{"task_id": "b", "scores": {"x": 1, "x": 2}, "required": []}', ["line 2, field 'scores'", "once", "'x'"]),
         (b'{"task_id": "\\ud800", "scores": {}, "required": []}', ["line 2, field 'task_id'", "valid characters"]),
@@ -163,12 +164,12 @@ def parquet(folder: Path, row: dict[str, Any]) -> Path:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"scores": {"mail": 0.5}}, ["field 'scores'", "list of structs (tool, score)"]),
+        ({"scores": {"mail": 0.5}}, ["field 'scores'", "structs (tool, score)"]),
         ({"scores": [{"tool": "mail", "score": -1.0}]}, ["field 'scores'", "'mail'", "-1.0"]),
         ({"scores": [{"tool": "mail", "score": None}]}, ["field 'scores'", "'mail'", "None"]),
         ({"scores": [{"tool": "m", "score": 1.0}] * 2}, ["field 'scores'", "once", "'m'"]),
         ({"scores": None}, ["field 'scores'", "list of structs", "None"]),
-        ({"costs": [{"tool": "x", "price": 1.0}]}, ["field 'costs'", "list of structs (tool, cost)"]),
+        ({"costs": [{"tool": "x", "price": 1.0}]}, ["field 'costs'", "structs (tool, cost)"]),
         ({"task_id": 3}, ["field 'task_id'", "string", "3"]),
         ({"required": None}, ["field 'required'", "list of tool names", "None"]),
         ({"costs": [{"tool": "mail", "cost": 0.0}]}, ["field 'costs'", "'mail'", "above 0"]),
@@ -192,7 +193,7 @@ def test_null_stands_for_an_optional_field_left_out_of_parquet(tmp_path: Path) -
 def test_a_file_that_is_not_parquet_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "tasks.parquet"
     path.write_bytes(b"no parquet at all")
-    with pytest.raises(datasets.DataError, match="must be a Parquet file"):
+    with refuses(datasets.DataError, "Parquet", "file"):
         datasets.read(path)
 
 
@@ -218,23 +219,24 @@ def test_other_fields_are_left_out_and_counted_in_one_line(tmp_path: Path, caplo
     caplog.clear()
     row = {"task_id": "a", "scores": [{"tool": "mail", "score": 1.0}], "required": ["mail"], "prompt": "Hello"}
     assert len(datasets.read(parquet(tmp_path, row))) == 1
-    assert caplog.messages == ["ignored fields: prompt (in 1 records)"]
+    assert [says(message, "ignored", "prompt", "1") for message in caplog.messages] == [True]
 
 
 def test_a_program_says_it_on_standard_error(tmp_path: Path) -> None:
     path = written(tmp_path, {**GOOD, "prompt": "Hello"})
     code = f"from camdf import datasets; datasets.read({str(path)!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("", "ignored fields: prompt (in 1 records)\n")
+    assert done.stdout == ""
+    assert says(done.stderr, "ignored", "prompt", "1")
 
 
 @pytest.mark.parametrize("name", ["groups", "Group", "group_id", "grup", "cost", "Costs", "n_require", "nrequired"])
 def test_a_field_that_looks_like_a_missing_one_is_refused(tmp_path: Path, name: str) -> None:
     path = written(tmp_path, GOOD, {**GOOD, "task_id": "b", name: "g"})
-    with pytest.raises(datasets.DataError, match=rf"line 2, field '{name}': must be one of .*Rename or remove it"):
+    with refuses(datasets.DataError, "2", name, "Rename", "remove"):
         datasets.read(path)
     row = {"task_id": "a", "scores": [{"tool": "mail", "score": 1.0}], "required": ["mail"], name: "g"}
-    with pytest.raises(datasets.DataError, match=rf"field '{name}': must be one of .*Rename or remove it"):
+    with refuses(datasets.DataError, name, "Rename", "remove"):
         datasets.read(parquet(tmp_path, row))
 
 
@@ -339,7 +341,7 @@ def test_a_csv_of_tasks_holds_json_in_its_cells(tmp_path: Path) -> None:
         (ROWS.replace("0.9,1,0.5", "0.9,1,0"), ["row 1, field 'cost'", "more than 0", "0.01"]),
         (ROWS.replace("0.9,1,0.5", "0.9,1,"), ["row 1, field 'cost'", "''"]),
         (ROWS.replace("0.9,1", "0.9,yes"), ["row 1, field 'required'", "0, 1, true or false", "'yes'"]),
-        (ROWS.replace("b,gone,,1", "b,gone,,0"), ["row 5, field 'score'", "unless the tool is required"]),
+        (ROWS.replace("b,gone,,1", "b,gone,,0"), ["row 5, field 'score'", "unless", "required"]),
         (ROWS.replace("b,search", "b,mail"), ["row 4, field 'tool'", "once in a task", "'mail'"]),
         (ROWS.replace("a,mail,0.4,0,1.5,g", "a,mail,0.4,0,1.5,h"), ["row 3, field 'group'", "'h'", "'g'"]),
         (ROWS.replace("a,search", ",search"), ["row 1, field 'task_id'", "not empty"]),
@@ -414,8 +416,8 @@ def test_texts_of_a_folder_in_the_layout_of_the_data(tmp_path: Path) -> None:
     )
 
     written(tmp_path / "shop", tasks[0], {**tasks[1], "tools": ["fax"]})
-    with pytest.raises(datasets.DataError, match=r"line 2, field 'tools': must name tools of tools\.json. Got 'fax'"):
+    with refuses(datasets.DataError, "2", "tools", "tools", "tools.json", "fax"):
         datasets.texts_from_folder(tmp_path, "shop")
     (tmp_path / "shop" / "tools.json").write_text('["mail"]')
-    with pytest.raises(datasets.DataError, match=r"tools\.json: must be one JSON object from tool name"):
+    with refuses(datasets.DataError, "tools.json", "JSON", "object", "tool"):
         datasets.texts_from_folder(tmp_path, "shop")

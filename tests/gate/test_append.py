@@ -13,6 +13,7 @@ from camdf.gate.append import BETAS, CHANNELS, Addition, betas_of, channel_of, n
 from camdf.policies.rules import TopK
 from camdf.tools import Tool, view
 from everyday import conversations, played
+from saying import refuses
 
 NAMES = ("send_email", "book_flight", "play_music", "find_hotel", "get_weather")
 TOOLS = [Tool(name, f"Tool to {name.replace('_', ' ')}.", {"type": "object", "properties": {}}) for name in NAMES]
@@ -128,7 +129,7 @@ def test_the_table_of_models_can_be_another() -> None:
     assert gate.decide(said(2), TOOLS, model="gpt-4.1").channel is None
     assert gate.decide(said(2), TOOLS, model="gpt-5").channel == "openai_responses"
     assert channel_of("anthropic/claude-haiku-5-5") == "anthropic"
-    with pytest.raises(UsageError, match="'channels' of Gate must be a mapping"):
+    with refuses(UsageError, "channels", "Gate", must="a mapping"):
         gate_of(channels={"gpt": "chat"})
 
 

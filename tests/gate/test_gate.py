@@ -33,6 +33,7 @@ from camdf.scorers import BM25
 from camdf.tools import Tool
 from camdf_lab import domains
 from golden import PAYOFF, VECTORS, golden_gate, openai_tool, overlap
+from saying import refuses, says
 
 CATALOGUE = VECTORS[0].tools
 TOOLS = [openai_tool(name, text) for name, text in CATALOGUE.items()]
@@ -514,7 +515,7 @@ def test_shadow_says_what_it_would_cut_and_cuts_nothing() -> None:
     decision = high("get_weather", mode="shadow").decide(TASK, TOOLS)
     assert decision.kept == ("get_weather",)
     assert decision.tools == TOOLS
-    assert "Shadow mode: nothing was cut" in decision.explain()
+    assert says(decision.explain(), "Shadow mode", "nothing", "cut")
 
 
 def test_defer_marks_what_it_would_cut_where_the_provider_has_tool_search() -> None:
@@ -576,7 +577,7 @@ def test_a_lower_pressure_is_lower_and_the_policy_can_decide_at_it() -> None:
         with pytest.raises(UsageError, match=r"'explore_pressure' of Rollout must be"):
             Gate(cold_start(), raising, Payoff(0.2), rollout=Rollout(explore=0.1, explore_pressure=wrong))
     fitted = camdf.CAMDF().fit(domains.load("retail"), Payoff(0.2))
-    with pytest.raises(UsageError, match="decides at the one cost pressure it was fitted for"):
+    with refuses(UsageError, "decides", "cost pressure", "fitted"):
         Gate(fitted, raising, rollout=Rollout(explore=0.1, explore_pressure=0.1))
 
 
@@ -611,12 +612,12 @@ def test_a_target_that_says_nothing_or_two_things_or_that_no_request_serves_is_r
             Gate.for_target(cold_start(), BM25(), requests=over, tools=TOOLS, **wrong)
     with pytest.raises(UsageError, match=r"needs what tools cost: prices=camdf.Prices"):
         Gate.for_target(cold_start(), BM25(), requests=over, tools=TOOLS, dollars_per_task=0.01)
-    with pytest.raises(UsageError, match=r"'mean_tools' of Target must be a number"):
+    with refuses(UsageError, "mean_tools", "Target", must="a number"):
         Gate.for_target(cold_start(), BM25(), requests=over, tools=TOOLS, mean_tools="three")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=r"None of these 18 requests could be scored: ConnectionError"):
+    with refuses(UsageError, "18 requests", "ConnectionError"):
         Gate.for_target(cold_start(), raising, requests=over, tools=TOOLS, mean_tools=3)
     for few in ({"requests": "Book a flight", "tools": TOOLS}, {"requests": over, "tools": []}):
-        with pytest.raises(UsageError, match=r"as a list, and at least one of the 'tools'"):
+        with refuses(UsageError, "list", "least", "tools"):
             Gate.for_target(cold_start(), BM25(), **few, mean_tools=3)
     with pytest.raises(UsageError, match="at least one request"):
         Gate.for_target(cold_start(), BM25(), requests=[], tools=TOOLS, mean_tools=3)
@@ -734,21 +735,19 @@ def test_a_policy_from_a_file_decides_at_the_payoff_that_it_was_fitted_for(tmp_p
 def test_a_gate_that_cannot_work_is_refused_when_it_is_made() -> None:
     wrong: list[Any] = ["policy.json", cold_start, ScoreAtLeast, None]
     for policy in wrong:
-        with pytest.raises(UsageError, match=r"'policy' of Gate must be one that decides, as camdf.cold_start\(\)"):
+        with refuses(UsageError, "policy", "Gate", "decides", "camdf.cold_start("):
             Gate(policy, overlap, PAYOFF)
     scorers: list[Any] = ["start", BM25, [0.5]]
     for scorer in scorers:
-        with pytest.raises(UsageError, match=r"'scorer' of Gate must be one that can be called, as Start\(\)"):
+        with refuses(UsageError, "scorer", "Gate", "called", "Start("):
             golden_gate(scorer=scorer)
-    with pytest.raises(ValueError, match=r"serves any payoff. Give the gate one"):
+    with refuses(ValueError, "serves", "payoff", "gate"):
         Gate(golden_gate().policy, overlap)
     settings: dict[str, Any] = {"prices": 5, "guards": 5, "limits": None, "rollout": 0.5, "records": print}
     for name, value in settings.items():
         with pytest.raises(UsageError, match=f"'{name}' of Gate must be .*Got .* instead"):
             golden_gate(**{name: value})
-    with pytest.raises(
-        ValueError, match=r"'mode' of Gate must be one of drop, append, defer, allow, shadow. Got 'cut' instead"
-    ):
+    with refuses(ValueError, "mode", "Gate", "drop", "append", "defer", "allow", "shadow", "cut"):
         golden_gate(mode="cut")
 
 
@@ -803,7 +802,7 @@ def test_a_decision_explains_every_ranked_tool_with_score_priced_cost_and_why() 
         TASK, [*TOOLS, WEB_SEARCH]
     )
     text = decision.explain()
-    assert text.startswith(f"Kept {len(decision.kept)} of 19 tools: the set worth its cost.")
+    assert says(text, len(decision.kept), "19 tools")
     for each in decision.ranking:
         line = next(line for line in text.splitlines() if f" {each.name} " in line)
         assert f"{each.score:.3f}" in line

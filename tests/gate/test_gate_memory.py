@@ -25,6 +25,7 @@ from camdf.gate.memory import MOST, Identity, Remembered, SharedMemory
 from camdf.policies.rules import ScoreAtLeast
 from camdf.tools import Tool
 from golden import PAYOFF
+from saying import refuses
 
 NAMES = [f"tool_{number}" for number in range(10)]
 TOOLS = [Tool(name, f"does {name}") for name in NAMES]
@@ -356,20 +357,20 @@ def test_a_client_of_ones_own_will_do(server: Server) -> None:
 @pytest.mark.parametrize(
     ("wrong", "what"),
     [
-        ({"redis": "localhost"}, "'redis' of RedisMemory must be a URL such as redis://localhost"),
-        ({"seconds": 0}, "'seconds' of RedisMemory must be a whole number, 1 or more"),
-        ({"seconds": 1.5}, "'seconds' of RedisMemory must be a whole number, 1 or more"),
-        ({"timeout": 0}, "'timeout' of RedisMemory must be a number above 0"),
-        ({"timeout": float("nan")}, "'timeout' of RedisMemory must be a number above 0"),
+        ({"redis": "localhost"}, "redis … RedisMemory … URL … redis://localhost"),
+        ({"seconds": 0}, "seconds … RedisMemory … whole number … 1"),
+        ({"seconds": 1.5}, "seconds … RedisMemory … whole number … 1"),
+        ({"timeout": 0}, "timeout … RedisMemory … number above … 0"),
+        ({"timeout": float("nan")}, "timeout … RedisMemory … number above … 0"),
     ],
 )
 def test_a_memory_that_makes_no_sense_is_refused(wrong: dict[str, Any], what: str) -> None:
-    with pytest.raises(camdf.UsageError, match=what):
+    with refuses(camdf.UsageError, what):
         RedisMemory(**{"redis": "redis://localhost", **wrong})
 
 
 def test_a_memory_of_another_kind_is_refused_and_a_missing_package_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(camdf.UsageError, match="'store' of Records must be a store that has recall and add"):
+    with refuses(camdf.UsageError, "store", "Records", "store", "recall"):
         gate_of("redis://localhost")
     monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(camdf.MissingExtraError, match=r"pip install 'camdf\[redis\]'"):

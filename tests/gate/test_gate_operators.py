@@ -38,6 +38,7 @@ from camdf.tools import Tool
 from camdf_lab import domains
 from camdf_traces.readers.values import gate_decision
 from golden import PAYOFF, VECTORS, openai_tool
+from saying import refuses
 
 TOOLS = [openai_tool(name, text) for name, text in VECTORS[0].tools.items()]
 TASK = "Book a flight and a hotel in a city"
@@ -215,7 +216,7 @@ def test_a_file_that_is_no_policy_for_this_gate_is_refused_and_the_last_good_one
     good = gate.reload(saved(TopK(2), tmp_path / "good.json"))
     path = tmp_path / "bad.json"
     make(path)
-    with pytest.raises(camdf.ArtifactError, match=rf"(?s){why}.* The gate goes on with the policy that it has\.$"):
+    with pytest.raises(camdf.ArtifactError, match=rf"(?s){why}.* goes on with the policy"):
         gate.reload(path)
     decision = gate.decide(TASK, TOOLS)
     assert (len(decision.kept), decision.policy_digest) == (2, good)
@@ -511,9 +512,9 @@ def test_before_anything_is_said_a_conversation_gets_the_fallback() -> None:
 
 
 def test_a_gate_that_only_watches_has_no_share_to_cut_for() -> None:
-    with pytest.raises(camdf.UsageError, match="'mode' of Gate must be that of the conversations which are cut for"):
+    with refuses(camdf.UsageError, "mode", "Gate", "conversations", "cut"):
         gate_of(rollout=Rollout(0.2), mode="shadow")
-    with pytest.raises(camdf.UsageError, match=r"'rollout' of Gate must be Rollout\(\.\.\.\)\. Got 0\.2 instead"):
+    with refuses(camdf.UsageError, "rollout", "Gate", "Rollout(", "0.2"):
         gate_of(rollout=0.2)
 
 
@@ -619,9 +620,9 @@ def test_an_answer_that_comes_after_the_budget_is_no_success() -> None:
 )
 def test_a_breaker_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     (name,) = wrong
-    with pytest.raises(camdf.UsageError, match=f"'{name}' of Breaker must be .* Got .* instead"):
+    with refuses(camdf.UsageError, name, "Breaker"):
         Breaker(**wrong)
-    with pytest.raises(camdf.UsageError, match=r"'breaker' of Limits must be Breaker\(\.\.\.\)"):
+    with refuses(camdf.UsageError, "breaker", "Limits", "Breaker("):
         Limits(breaker=5)  # type: ignore[arg-type]
 
 
@@ -773,7 +774,7 @@ def test_tenants_without_a_policy_of_their_own_follow_a_reload(tmp_path: Path) -
     )
     assert len(own.decide(TASK, TOOLS).kept) == 2
     assert len(base.for_tenant("late").decide(TASK, TOOLS).kept) == 5
-    with pytest.raises(camdf.UsageError, match="Reload that one, or give the tenant its own"):
+    with refuses(camdf.UsageError, "Reload", "tenant"):
         follows.reload(path)
     own.reload(saved(TopK(3), path))
     assert len(own.decide(TASK, TOOLS).kept) == 3
@@ -788,11 +789,11 @@ def test_what_tenants_share_cannot_differ() -> None:
         "breaker": {"limits": Limits(breaker=Breaker())},
     }
     for name, different in own.items():
-        with pytest.raises(camdf.UsageError, match=f"Make a Gate of its own for another '{name}'"):
+        with refuses(camdf.UsageError, "Gate", name):
             gate_of().for_tenant("one", **different)
     breaker = Breaker()
     tenant = gate_of(limits=Limits(breaker=breaker)).for_tenant("one", limits=Limits(at_most=2))
     assert tenant.limits == Limits(at_most=2, breaker=breaker)
     for wrong in ("", None, 7):
-        with pytest.raises(camdf.UsageError, match=r"'tenant' of Gate must be a name. Got .* instead"):
+        with refuses(camdf.UsageError, "tenant", "Gate", must="a name"):
             gate_of().for_tenant(wrong)  # type: ignore[arg-type]

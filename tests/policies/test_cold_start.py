@@ -23,6 +23,7 @@ from camdf.policies.models.prior import FILE, KINDS, shipped_prior
 from camdf.policies.models.set_law import sharpened
 from camdf.policies.models.warm_start import fit_warm
 from camdf_lab import domains
+from saying import refuses
 
 PAYOFFS = [Payoff(0.05), Payoff(0.12), Payoff(0.2, "partial")]
 
@@ -49,7 +50,7 @@ def test_saving_and_loading_changes_nothing(scores: str) -> None:
 
 def test_scores_are_similarities_unless_they_are_said_to_be_probabilities() -> None:
     assert to_json(cold_start()) == to_json(cold_start("similarity")) != to_json(cold_start("probability"))
-    with pytest.raises(ValueError, match=r"must be one of similarity, probability\. Got 'bm25' instead"):
+    with refuses(ValueError, "similarity", "probability", "bm25"):
         cold_start("bm25")
 
 
@@ -142,7 +143,7 @@ def test_labels_go_on_from_what_the_prior_says_of_lists_and_not_from_the_number_
 
 def test_a_model_refuses_a_number_of_tools_that_no_list_has() -> None:
     for wrong in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(UsageError, match="tools per list must be at least 0 and finite"):
+        with refuses(UsageError, "tools", "list", "least", "0", "finite"):
             replace(cold_start().model_, tools_per_list=wrong)
 
 

@@ -19,6 +19,7 @@ from camdf.core.stopping import first_stop, hindsight_targets, prefix_oracle
 from camdf.policies.models.linear import LinearModel, logistic_pipeline, state_matrix
 from camdf.policies.models.tuning import LARGEST, between_quantiles
 from camdf.policies.rules import ScoreMass
+from saying import refuses
 
 EXACT, PARTIAL = Payoff(0.12), Payoff(0.12, "partial")
 BOTH = pytest.mark.parametrize("payoff", [EXACT, PARTIAL], ids=["exact", "partial"])
@@ -297,7 +298,7 @@ def test_a_tool_that_was_never_seen_counts_as_an_average_one() -> None:
 
 
 def test_deciding_under_another_payoff_is_refused_with_the_remedy() -> None:
-    with pytest.raises(ValueError, match="Refit it to decide under"):
+    with refuses(ValueError, "Refit", "decide"):
         camdf.FixedK().fit(TRAIN, EXACT).decide(TEST.rankings, PARTIAL)
 
 
@@ -308,12 +309,12 @@ def test_deciding_before_fitting_says_to_fit_or_load() -> None:
 
 @pytest.mark.parametrize("columns", [("next_score", "progress"), ("progress", "unheard_of"), ("progress", "progress")])
 def test_columns_out_of_order_unknown_or_repeated_are_refused(columns: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match="order of the feature map"):
+    with refuses(ValueError, "order", "feature map"):
         LinearModel(columns, (0.0,) * len(columns), 0.0)
 
 
 def test_a_model_with_a_coefficient_too_few_is_refused() -> None:
-    with pytest.raises(ValueError, match="one coefficient for every column"):
+    with refuses(ValueError, "coefficient", "column"):
         LinearModel(AGGREGATES, (0.0,), 0.0)
 
 
