@@ -13,7 +13,7 @@ import pytest
 with suppress(ImportError):  # the environments of frameworks have no Hypothesis
     from hypothesis import settings
 
-    settings.register_profile("short", max_examples=int(os.environ.get("CASES", "30")))
+    settings.register_profile("short", max_examples=int(os.environ.get("CASES", "30")), deadline=None)
     settings.load_profile("short")
 
 

@@ -271,7 +271,7 @@ def test_columns_of_a_membership_model_that_are_not_those_of_its_coefficients_ar
 
 def test_a_membership_model_of_fewer_columns_decides_as_if_the_others_had_no_weight() -> None:
     policy = fitted(camdf.ExpectedPayoffBySet)
-    model: MembershipModel = replace(vars(policy)["model_"], doubt=None)
+    model: MembershipModel = replace(vars(policy)["model_"], doubt=None, none=())
     left_out = ("score_squared", "list_mean", "never_listed")
     places = [i for i, name in enumerate(model.columns) if name not in left_out]
     lists = [name for name in model.columns if name.startswith("list_")]

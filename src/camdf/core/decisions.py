@@ -15,12 +15,14 @@ class Decisions:
 
     `acquired` (n, m) marks the candidates to give to the agent. `depth` (n,) is set where they are a prefix of the
     ranking. `evidence` (n, m) is what the policy compared with its threshold, one number for every candidate or for
-    every depth 0 to m - 1, where it has such numbers.
+    every depth 0 to m - 1, where it has such numbers. `none` (n,) is how likely each task is to need no tool, where the
+    policy learned that from tasks that needed none.
     """
 
     acquired: Bools
     depth: Ints | None = None
     evidence: Floats | None = None
+    none: Floats | None = None
 
     @classmethod
     def prefix(cls, rankings: Rankings, depth: Ints, evidence: Floats | None = None) -> Decisions:

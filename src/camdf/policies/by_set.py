@@ -69,8 +69,9 @@ class ExpectedPayoffBySet(Policy):
     Under the exact payoff it keeps the best cut of the order by -log(1 - p_j) / c_j; under the partial payoff it keeps
     j where E[1{j required} / number required] >= lambda * c_j. With recourse r, (1 - r) * p_j stands for p_j in the
     first, and lambda / (1 - r) for lambda in the second. It may skip an expensive tool in the middle of the ranking,
-    and needs no new fit when prices change. It takes every task to require at least one tool. `identity` lets tools of
-    a shared catalogue of at most 64 differ.
+    and needs no new fit when prices change. Where enough tasks that it learned from need no tool, it says how likely a
+    task is to need none; else it takes every task to need one. `identity` lets tools of a shared catalogue of at most
+    64 differ.
 
     It starts from what other domains say and learns from the first label on (`camdf.policies.models.warm_start`).
     `prior` says what the scores are, as for `cold_start`: "similarity", "probability", or "either", which lets the
@@ -229,8 +230,10 @@ class ExpectedPayoffBySet(Policy):
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
         probability, holds = self.probabilities(rankings)
-        acquired = self.choose(rankings, payoff, probability, holds)
-        return Decisions(acquired & _says_something(rankings), evidence=probability)
+        acquired = self.choose(rankings, payoff, probability, holds) & _says_something(rankings)
+        model = self._model_for(rankings)
+        none = model.chance_of_none(rankings, probability) if model.none else None
+        return Decisions(acquired, evidence=probability, none=none)
 
     def probabilities(self, rankings: Rankings) -> tuple[Floats, Floats]:
         """(n, m): that each candidate is required; (n,): that the list holds all required tools."""
@@ -270,9 +273,10 @@ class ExpectedPayoffBySet(Policy):
     ) -> tuple[Ints, Floats, Floats]:
         """The order of the exact payoff (n, m); each cut's expected value and its cost (n, m + 1).
 
-        Without recourse the value is the chance to suffice: h * s, with s the chance q under the law of sizes,
-        calibrated. With it, a set that does not suffice is worth what it is under that law:
-        h * (s + (1 - s) * (R - q) / (1 - q)), where R = E[recourse^missed]. Uncalibrated that is h * R.
+        Of a task that needs something, without recourse the value is the chance to suffice: h * s, with s the chance q
+        under the law of sizes, calibrated. With it, a set that does not suffice is worth what it is under that law:
+        h * (s + (1 - s) * (R - q) / (1 - q)), where R = E[recourse^missed]. Uncalibrated that is h * R. For a task that
+        needs nothing every set is worth 1.
         """
         model = self._model_for(rankings)
         sharp = sharpened(probability, model.sharpness)
@@ -283,7 +287,8 @@ class ExpectedPayoffBySet(Policy):
             missing_some = np.maximum(worth_by_cut(log_not, recourse, model.law) - by_law, 0.0)
             value = value + (1.0 - value) * missing_some / np.maximum(1.0 - by_law, SMALLEST)
         costs = rankings.costs[np.arange(len(rankings))[:, None], order]
-        return order, value * holds[:, None], before_each(costs)
+        value = _or_none_needed(value * holds[:, None], model.chance_of_none(rankings, probability)[:, None])
+        return order, value, before_each(costs)
 
     def estimated_sufficiency(self, rankings: Rankings, acquired: Bools) -> Floats:
         """(n,): how likely each task is to need no tool outside its set, as the policy itself sees it."""
@@ -292,7 +297,8 @@ class ExpectedPayoffBySet(Policy):
         log_not = log_not_required(sharpened(probability, model.sharpness), rankings.listed)
         first = np.argsort(~acquired, axis=1, kind="stable")
         by_cut = sufficiency_by_cut(np.take_along_axis(log_not, first, axis=1), model.law)
-        return holds * model.calibrated(by_cut[np.arange(len(rankings)), acquired.sum(axis=1)])
+        sufficient = holds * model.calibrated(by_cut[np.arange(len(rankings)), acquired.sum(axis=1)])
+        return _or_none_needed(sufficient, model.chance_of_none(rankings, probability))
 
     def leaving_pressures(self, rankings: Rankings, value: str | ValueFunction, recourse: float) -> Floats:
         """(n, m): the cost pressure at which each candidate leaves, as `camdf.policies.pressure` needs it."""
@@ -311,7 +317,8 @@ class ExpectedPayoffBySet(Policy):
         model = self._model_for(rankings)
         sharp = sharpened(probability, model.sharpness)
         share = expected_shares(sharp, rankings.listed, model.missing, model.law)
-        return (1.0 - recourse) * share
+        needs_some = 1.0 - model.chance_of_none(rankings, probability)
+        return (1.0 - recourse) * share * needs_some[:, None]
 
     def _best_cut(self, rankings: Rankings, payoff: Payoff, probability: Floats, holds: Floats) -> Bools:
         order, value, cost = self.cuts(rankings, probability, holds, payoff.recourse)
@@ -320,6 +327,12 @@ class ExpectedPayoffBySet(Policy):
         acquired = np.zeros(rankings.scores.shape, dtype=bool)
         acquired[rows, order] = np.arange(rankings.width) < np.minimum(depth, rankings.lengths)[:, None]
         return acquired
+
+
+def _or_none_needed(value: Floats, none: Floats) -> Floats:
+    """The value for a task that needs something, or, with that chance, nothing, when every set is worth 1."""
+    either: Floats = none + (1.0 - none) * value
+    return either
 
 
 def _says_something(rankings: Rankings) -> Bools:

@@ -30,6 +30,7 @@ from camdf.core.groups import sizes_of
 from camdf.core.probability import logit
 from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings
 from camdf.policies.models.membership import LIST_COLUMNS, SLOPE_COLUMN, Doubt, MembershipModel
+from camdf.policies.models.none_needed import tasks_without_need
 from camdf.policies.models.past_tasks import PAST_COLUMNS, PastTasks
 from camdf.policies.models.posterior import Belief, Fitted, Rows, afterwards, most_likely
 from camdf.policies.models.prior import Prior
@@ -88,7 +89,7 @@ class Counts:
     """What all tasks together say, which every row depends on.
 
     `seen` and `wanted` (tools,) are how often every tool was listed, and then required, groups weighed down; `missing`
-    counts the tasks whose list lacks no required tool, one, two, and so on.
+    counts the tasks that need something and whose list lacks no required tool, one, two, and so on.
     """
 
     seen: Floats
@@ -98,7 +99,7 @@ class Counts:
     @classmethod
     def of(cls, logged: LoggedTasks) -> Counts:
         seen, wanted = counts_of(logged.rankings, logged.required, logged.groups)
-        return cls(seen, wanted, np.bincount(logged.missing).astype(np.float64))
+        return cls(seen, wanted, np.bincount(logged.missing[~tasks_without_need(logged)]).astype(np.float64))
 
     def after(self, model: MembershipModel, place: Ints) -> Counts:
         """These, and what a model counted before them; `place` (tools,) says where it has each tool, else -1."""
@@ -226,10 +227,11 @@ class TaskReading:
         return Belief(Fitted(np.eye(width)[1], np.zeros(tools), np.zeros(tools)), precision, of_tools)
 
     def with_holds(self, logged: LoggedTasks) -> TaskReading:
-        """The same, having learned from some tasks how likely a list is to hold all that its task needs.
+        """The same, having learned from some tasks how likely a list is to hold all that its task needs, if anything.
 
         The log odds are linear in the list's columns, around the prior's share of lists that do.
         """
+        logged = logged.take(~tasks_without_need(logged))
         share = np.clip(self.prior.missing[0], LEAST_SHARE, 1.0 - LEAST_SHARE)
         theta = np.append(logit(share, LEAST_SHARE), np.zeros(len(LIST_COLUMNS)))
         precision = np.append(PRIOR_TASKS * share * (1.0 - share), np.full(len(LIST_COLUMNS), LIST_STRENGTH**-2.0))
@@ -253,14 +255,19 @@ class TaskReading:
         return odds
 
     def _list_rows(self, rankings: Rankings) -> Floats:
-        """(n, 1 + columns of a list): 1, and each column less the prior's mean, over its spread."""
+        """(n, 1 + columns of a list): 1, and what describes each list."""
+        return np.insert(self.described_lists(rankings), 0, 1.0, axis=1)
+
+    def described_lists(self, rankings: Rankings) -> Floats:
+        """(n, columns of a list): each column less the prior's mean, over its spread."""
         unseen = np.zeros(rankings.scores.shape)
         features = candidate_features(rankings, history(unseen, unseen, 0.5), self.prior.lowest_score)
         columns = list(LIST_COLUMNS)
         lists = np.zeros((len(rankings), len(columns)))
         if features.size:
             lists = features[columns, :, 0].T
-        return np.insert((lists - self.mean[columns]) / self.spread[columns], 0, 1.0, axis=1)
+        described: Floats = (lists - self.mean[columns]) / self.spread[columns]
+        return described
 
     def missing(self) -> Floats:
         """Shares of tasks by how many required tools their list lacks."""
@@ -271,8 +278,8 @@ class TaskReading:
         shares: Floats = counts / counts.sum()
         return shares
 
-    def model(self, after: Belief, flips: float, law: SetLaw) -> MembershipModel:
-        """What is believed after the labels, in plain coefficients."""
+    def model(self, after: Belief, flips: float, law: SetLaw, none: Floats | None) -> MembershipModel:
+        """What is believed after the labels, in plain coefficients; `none` are those of tasks that need nothing."""
         plain = self._in_plain_coefficients()
         fitted = after.likeliest
         constant, *weights = plain @ fitted.theta
@@ -293,7 +300,7 @@ class TaskReading:
             times_required=_as_floats(self.counts.wanted[kept]),
             levels=_as_floats(levels),
             slopes=_as_floats(slopes),
-            holds=_as_floats(self._plain_hold()),
+            holds=_as_floats(self._of_plain_columns(self.hold[0], self.hold[1:])),
             calibration=law.calibration,
             missing=_as_floats(self.missing()),
             sizes=law.sizes.weights,
@@ -304,6 +311,7 @@ class TaskReading:
             doubt=Doubt.of(precision, after.of_tools),
             past_coefficients=_as_floats(weights[text_ends:]),
             lowest_score=self.prior.lowest_score,
+            none=self._plain_none(none),
         )
 
     def _rows_of_fit(self, features: Floats, ids: Ints, labels: Floats) -> Rows:
@@ -314,11 +322,19 @@ class TaskReading:
         dense = np.concatenate([np.ones((len(standard), 1)), start[:, None], standard], axis=1)
         return Rows(dense, features[SLOPE_COLUMN], self.tools[ids], labels, np.ones(len(labels)))
 
-    def _plain_hold(self) -> Floats:
+    def _plain_none(self, none: Floats | None) -> tuple[float, ...]:
+        """The coefficients of tasks that need nothing: the intercept, that of the odds, those of a list's columns."""
+        if none is None:
+            return () if self.prior.model is None else self.prior.model.none
+        intercept, of_odds, *of_lists = none
+        intercept, *raw = self._of_plain_columns(intercept, np.array(of_lists))
+        return _as_floats([intercept, of_odds, *raw])
+
+    def _of_plain_columns(self, intercept: float, of_lists: Floats) -> Floats:
         """(1 + columns of a list,): the intercept and the coefficients of the columns themselves."""
         columns = list(LIST_COLUMNS)
-        raw = self.hold[1:] / self.spread[columns]
-        return np.append(self.hold[0] - raw @ self.mean[columns], raw)
+        raw = of_lists / self.spread[columns]
+        return np.append(intercept - raw @ self.mean[columns], raw)
 
     def _in_plain_coefficients(self) -> Floats:
         """(1 + columns, 2 + columns): from theta to the intercept and the coefficients of the columns themselves."""
@@ -381,11 +397,11 @@ class Design:
         task = np.repeat(np.arange(len(self.logged)), self.logged.rankings.lengths)
         return self.rows.weighted(weights_of(self.logged, setting.strength)[task][self.order])
 
-    def model(self, setting: Setting, law: SetLaw) -> MembershipModel:
+    def model(self, setting: Setting, law: SetLaw, none: Floats | None = None) -> MembershipModel:
         """What was learned, in plain coefficients."""
         fitted = self.fitted(setting)
         after = afterwards(self.weighted(setting), fitted, self.reading.before(setting), setting.flips)
-        return self.reading.model(after, setting.flips, law)
+        return self.reading.model(after, setting.flips, law, none)
 
 
 def _at_places(values: Floats | tuple[float, ...], place: Ints) -> Floats:

@@ -15,6 +15,7 @@ from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
 from camdf.core.sets import AT_LEAST_ONE, SIZES, SizeLaw, shift_to_expect
 from camdf.core.sums import over_columns
 from camdf.errors import UsageError
+from camdf.policies.models.none_needed import empty_set_odds
 from camdf.policies.models.past_tasks import PAST_COLUMNS, PastTasks
 from camdf.policies.models.stored import names, number, numbers, object_of, share
 from camdf.policies.models.task_text import TextSignal
@@ -74,7 +75,8 @@ class MembershipModel:
     reads a task's vector; its columns, and those of a second ranking where there is one, have `text_coefficients`. What
     similar past tasks needed has `past_coefficients`. `flips` is the share of labels that the fit took for wrong;
     `doubt` lets it go on learning. `lowest_score` is how far scores are kept from 0 and 1 before their logits are
-    taken.
+    taken. `none`, where some tasks need nothing, are the intercept of the log odds that a task does, the coefficient of
+    the log odds of the empty set (`camdf.policies.models.none_needed`), and those of the `columns` that describe the list.
     """
 
     columns: Annotated[tuple[str, ...], names] = field(default=tuple(CANDIDATE_COLUMNS), kw_only=True)
@@ -98,6 +100,7 @@ class MembershipModel:
     past_coefficients: Annotated[tuple[float, ...], numbers, LEFT_OUT] = ()
     lowest_score: Annotated[float, share, LEFT_OUT] = CLIP
     tools_per_list: Annotated[float, number, LEFT_OUT] = 0.0
+    none: Annotated[tuple[float, ...], numbers, LEFT_OUT] = ()
 
     def __post_init__(self) -> None:
         read = np.array([name in set(self.columns) for name in CANDIDATE_COLUMNS])
@@ -125,6 +128,11 @@ class MembershipModel:
             raise UsageError(
                 f"A membership model needs {SIZES} weights of set sizes in (0, 1], and a sharpness below 10."
             )
+        if len(self.none) not in (0, 2 + lists.sum()):
+            raise UsageError(
+                "A membership model's 'none' needs an intercept, a coefficient of the empty set, and one for every "
+                "column of the list, or nothing."
+            )
         if self.calibration[1] <= 0:
             raise UsageError("The 'calibration' of a membership model must rise: its slope must be above 0.")
         if not CLIP <= self.lowest_score < 0.5:
@@ -148,6 +156,7 @@ class MembershipModel:
         object.__setattr__(self, "_by_tool", np.array(columns))
         object.__setattr__(self, "_weights", _weights_of_columns(self.coefficients, read))
         object.__setattr__(self, "_list_weights", _weights_of_columns(self.holds[1:], lists))
+        object.__setattr__(self, "_none_weights", _weights_of_columns(self.none[2:] or (0.0,) * lists.sum(), lists))
         object.__setattr__(self, "_position", {name: i for i, name in enumerate(self.tools)})
 
     def probabilities(self, rankings: Rankings, past: PastTasks | None = None) -> tuple[Floats, Floats]:
@@ -172,6 +181,20 @@ class MembershipModel:
         if lists.size:
             odds = over_columns(lists * self._list_weights)  # type: ignore[attr-defined]
         return sigmoid(z) * rankings.listed, sigmoid(odds[:, 0] + self.holds[0])
+
+    def chance_of_none(self, rankings: Rankings, probability: Floats) -> Floats:
+        """(n,): how likely each task is to need nothing, given its candidates' probabilities; 0 where all need some."""
+        if not self.none:
+            return np.zeros(len(rankings))
+        unseen = np.zeros(rankings.scores.shape)
+        features = candidate_features(rankings, history(unseen, unseen, self.base_rate), self.lowest_score)
+        odds = np.zeros((len(rankings), 1))
+        if features.size:
+            lists = features[LIST_BEGINS:LIST_ENDS, :, :1]
+            odds = over_columns(lists * self._none_weights)  # type: ignore[attr-defined]
+        intercept, of_odds, *_ = self.none
+        of_empty = empty_set_odds(probability, rankings.listed, self.law, self.sharpness)
+        return sigmoid(intercept + of_odds * of_empty + odds[:, 0])
 
     def text_columns(self, rankings: Rankings, past: PastTasks | None = None) -> Floats:
         """(columns, n, m): what `text_coefficients` are those of, then what `past_coefficients` are those of."""

@@ -17,6 +17,7 @@ from camdf.core.probability import sigmoid
 from camdf.core.rankings import Bools, Floats, LoggedTasks
 from camdf.policies.models.design import BASE, Design, Setting, Strength, weights_of
 from camdf.policies.models.membership import HeldOut, MembershipModel, group_folds, splits_of
+from camdf.policies.models.none_needed import fit_none, tasks_without_need
 from camdf.policies.models.posterior import Fitted, Rows, log_loss, observed
 from camdf.policies.models.prior import Prior
 from camdf.policies.models.set_law import SetLaw, fit_set_law
@@ -124,14 +125,18 @@ def fit_warm(
     for part in folds:
         probability[part.held], holds[part.held] = part.predicted(setting)
     held = HeldOut(probability, holds, fold)
+    law = SetLaw()
+    none: Floats | None = None
     if compared:
         weights = weights_of(logged, setting.strength)
         law = fit_set_law(*required_sets(logged, probability, weights, setting.flips))
+        needs_none = tasks_without_need(logged)
+        if needs_none.any():
+            described = design.reading.described_lists(logged.rankings)
+            none = fit_none(probability, logged.rankings.listed, described, needs_none, weights, law)
     elif prior.model is not None:
         law = SetLaw(prior.model.law, prior.model.sharpness, prior.model.calibration)
-    else:
-        law = SetLaw()
-    return WarmFit(design.model(setting, law), held, losses)
+    return WarmFit(design.model(setting, law, none), held, losses)
 
 
 def task_losses(fitted: Fitted, rows: Rows, logged: LoggedTasks, flips: float) -> Floats:
@@ -152,7 +157,7 @@ def predicted(fitted: Fitted, rows: Rows, listed: Bools) -> Floats:
 def required_sets(
     logged: LoggedTasks, probability: Floats, weights: Floats, flips: float
 ) -> tuple[Floats, Floats, Bools, Floats]:
-    """What the law of set sizes is learned from: the tasks whose list holds all they need.
+    """What the law of set sizes is learned from: the tasks whose list holds all they need, if they need anything.
 
     Their held-out probabilities, how likely each candidate was required (where labels may be flipped, how likely each
     is right), what is listed, and weights.
