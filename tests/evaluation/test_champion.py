@@ -165,7 +165,7 @@ def test_policies_are_compared_by_the_tools_that_a_gate_would_hand_over(data: st
     decision = gate.decide_scored("a task", [Tool(name) for name in names], scores)
     rankings = Rankings.from_scores(scores)
     stays = np.array([[name in pinned for name in rankings.names(0)]])
-    marks = all_handed_over(rankings, policy.decide(rankings, payoff).acquired, stays, least, most)
+    marks = all_handed_over(rankings, policy.decide(rankings, payoff), stays, least, most, searches=payoff.recourse > 0)
     assert {name for name, kept in zip(rankings.names(0), marks[0], strict=True) if kept} == set(decision.kept)
 
 

@@ -1,20 +1,21 @@
-"""What was evaluated is what is served: a replay counts the tools that a gate hands over, by one function.
-
-Choices that are empty are left out: a gate takes them for no decision, and a replay for no tool.
-"""
+"""What was evaluated is what is served: a replay counts the tools that a gate hands over, by one function."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from camdf import AcquireAll, LoggedTasks, Payoff, Policy, Rankings, ScoreAtLeast, TopK, TopShare, cold_start
 from camdf.core.decisions import Decisions
-from camdf.evaluation.replay import MEASURES, Fixed, all_handed_over, replay, without_signal
+from camdf.evaluation.replay import MEASURES, Fixed, all_handed_over, replay
 from camdf.evaluation.splits import Split
 from camdf.gate import Gate, Guards, Limits
 from camdf.tools import Tool
@@ -26,17 +27,22 @@ TASK = "a task that is no tool's name"
 
 
 class Anything(Policy):
-    """Chooses tools by their names and places, in no order that means anything."""
+    """Chooses tools by their names and places, in no order that means anything, and may say that none is needed."""
 
-    def __init__(self, salt: int) -> None:
+    def __init__(self, salt: int, none: float | None = None) -> None:
         self.salt = salt
+        self.none = none
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
         acquired = np.zeros_like(rankings.listed)
         for row, length in enumerate(rankings.lengths.tolist()):
             for place, name in enumerate(rankings.names(row)[:length]):
                 acquired[row, place] = (self.salt >> (sum(name.encode()) + 3 * place) % 16) & 1
-        return Decisions(acquired)
+        none = None if self.none is None else np.full(len(rankings), self.none)
+        return Decisions(acquired, none=none)
+
+
+chances = st.none() | st.sampled_from([0.0, 0.49, 0.5, 1.0])
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,8 @@ class Listed:
 
 
 policies: st.SearchStrategy[Policy] = st.one_of(
-    st.builds(Anything, st.integers(1, 2**16 - 1)),
+    st.builds(Anything, st.integers(0, 2**16 - 1), chances),
+    st.builds(Anything, st.just(0), chances),
     st.builds(TopK, st.integers(0, 8)),
     st.builds(TopShare, st.sampled_from([0.2, 0.5, 1.0])),
     st.builds(ScoreAtLeast, st.sampled_from([0.1, 0.5])),
@@ -92,11 +99,10 @@ def test_a_gate_hands_over_what_a_replay_counts_whatever_its_guards(
     offered = {tool.name for tool in believed if allow is None or tool.name in allow}
     assume(offered)
     rankings = Rankings.from_scores({name: score for name, score in listed.scores.items() if name in offered})
-    acquired = policy.decide(rankings, payoff).acquired
-    assume(acquired.any() or least > 0)
+    decisions = policy.decide(rankings, payoff)
     stays = np.array([[name in pinned | keep for name in rankings.names(0)]])
-    undecided = stays if searches and not isinstance(policy, AcquireAll) else rankings.listed
-    marks = all_handed_over(rankings, acquired, stays, least, most, undecided=undecided)
+    searches = searches and not isinstance(policy, AcquireAll)
+    marks = all_handed_over(rankings, decisions, stays, least, most, searches=searches)
     handed = {name for name, kept in zip(rankings.names(0), marks[0], strict=True) if kept}
     assert handed == set(decision.kept) & offered
 
@@ -109,8 +115,6 @@ def test_a_replay_measures_what_a_gate_hands_over(
     required = [data.draw(st.sets(st.sampled_from(sorted(each.scores)))) for each in some]
     records = [{"scores": each.scores, "required": sorted(need)} for each, need in zip(some, required, strict=True)]
     logged = LoggedTasks.from_records(records)
-    chosen = policy.decide(logged.rankings, payoff).acquired.any(axis=1)
-    assume((chosen | without_signal(logged.rankings)).all())
     every = np.arange(len(some))
     outcomes = replay({"it": lambda: Fixed(policy)}, logged, payoff, [Split(every, every[:0], every)])
     gate = Gate(policy, None, payoff, limits=Limits(seconds=None), tool_search=payoff.recourse > 0)
@@ -128,3 +132,63 @@ def test_a_task_whose_scores_prefer_no_tool_counts_as_the_gate_treats_it_and_as_
         payoff = Payoff(0.1, recourse=recourse)
         outcomes = replay({"it": lambda: TopK(1)}, logged, payoff, [Split(every, every[:0], every)], gated=gated)
         assert outcomes.mean("it", "tools") == tools
+
+
+class Chosen(Policy):
+    """Chooses so many of the best tools, and says how likely none is needed."""
+
+    def __init__(self, count: int, none: float | None) -> None:
+        self.count = count
+        self.none = none
+
+    def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+        depth = np.full(len(rankings), self.count)
+        none = None if self.none is None else np.full(len(rankings), self.none)
+        return replace(Decisions.prefix(rankings, depth), none=none)
+
+
+MAIL = Tool("send_mail", "Sends a mail.")
+WEATHER = Tool("get_weather", "Says what the weather is.")
+SCORES = {"send_mail": 0.6, "get_weather": 0.2}
+
+
+@pytest.mark.parametrize("none", [None, 0.4, 0.6])
+@pytest.mark.parametrize("searches", [False, True])
+def test_nothing_is_handed_over_only_where_a_search_remains_or_most_likely_nothing_is_needed(
+    none: float | None, searches: bool
+) -> None:
+    gate = Gate(Chosen(0, none), None, Payoff(0.1), tool_search=searches)
+    decision = gate.decide(TASK, [MAIL, WEATHER], scores=SCORES)
+    empty = searches or none == 0.6
+    assert decision.tools == ([] if empty else [MAIL, WEATHER])
+    assert bool(decision.search) == searches
+    assert decision.reason == ("nothing needed" if none == 0.6 else "no signal")
+    assert decision.open == (none != 0.6)
+    assert decision.none == none
+    some = Gate(Chosen(1, none), None, Payoff(0.1), tool_search=searches)
+    chosen = some.decide(TASK, [MAIL, WEATHER], scores=SCORES)
+    assert (chosen.kept, chosen.reason) == (("send_mail",), "decided"), "what a policy chose is what the agent gets"
+
+
+def test_where_nothing_is_needed_what_must_stay_stays_and_a_later_turn_decides() -> None:
+    class BySubject(Policy):
+        def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+            needs = rankings.scores[:, 0] > 0.5
+            return replace(Decisions.prefix(rankings, needs.astype(np.int64)), none=np.where(needs, 0.1, 0.9))
+
+    def scorer(task: str, tools: Sequence[Tool]) -> list[float]:
+        likely = 0.9 if "mail" in task else 0.3
+        return [likely if tool.name == "send_mail" else 0.1 for tool in tools]
+
+    user = partial(dict[str, Any], role="user")
+    for searches in (False, True):
+        gate = Gate(BySubject(), scorer, Payoff(0.1), tool_search=searches, guards=Guards(pinned={"get_weather"}))
+        talk = [user(content="What is two plus two?")]
+        first = gate.decide(talk, [MAIL, WEATHER])
+        assert (first.kept, first.reason) == (("get_weather",), "nothing needed")
+        talk += [{"role": "assistant", "content": "Four."}, user(content="Send that by mail to Ada.")]
+        second = gate.decide(talk, [MAIL, WEATHER])
+        assert (set(second.kept), second.reason) == ({"send_mail", "get_weather"}, "decided")
+        talk += [{"role": "assistant", "content": "Done."}, user(content="And what is three plus three?")]
+        third = gate.decide(talk, [MAIL, WEATHER])
+        assert set(third.kept) == {"send_mail", "get_weather"}, "once there, a tool stays"

@@ -97,7 +97,7 @@ def test_the_documented_fit_is_served_as_it_was_evaluated(fitted: Path) -> None:
     ranked = rank_log(log, tools, Start(), {"scorer": "start", "text": "full"})
     assert ranked.scored.now == 0, "the fit has scored them"
     rankings = ranked.logged.rankings
-    marks = all_handed_over(rankings, policy.decide(rankings, policy.training_.payoff).acquired)
+    marks = all_handed_over(rankings, policy.decide(rankings, policy.training_.payoff))
     definitions = [{"name": name, "description": text, "input_schema": {}} for name, text in TOOLS.items()]
     wrong = []
     with running(fitted) as service:

@@ -140,8 +140,9 @@ def compared(
     """
 
     def tools_under(policy: Policy) -> Bools:
-        acquired = policy.decide(logged.rankings, payoff).acquired
-        return all_handed_over(logged.rankings, acquired, given, at_least, at_most)
+        decisions = policy.decide(logged.rankings, payoff)
+        searches = payoff.recourse > 0
+        return all_handed_over(logged.rankings, decisions, given, at_least, at_most, searches=searches)
 
     of_challenger = tools_under(challenger)
     of_champion = tools_under(champion)

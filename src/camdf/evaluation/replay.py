@@ -17,7 +17,6 @@ from camdf.evaluation.splits import Split
 from camdf.gate.ranking import handed_over
 from camdf.policies.base import Policy
 from camdf.policies.rules import AcquireAll
-from camdf.scorers.base import says_nothing
 
 MEASURES = ("payoff", "sufficiency", "cost", "waste", "tools")
 """What is kept of a decision: its payoff, 1 if all required tools were acquired, the cost of what was acquired, the
@@ -66,46 +65,36 @@ class Outcomes:
 
 def all_handed_over(
     rankings: Rankings,
-    acquired: Bools,
+    decisions: Decisions,
     given: Bools | None = None,
     at_least: int = 0,
     at_most: int | None = None,
     *,
-    undecided: Bools | None = None,
+    searches: bool = False,
 ) -> Bools:
-    """(n, m): what a gate with these bounds makes of what a policy acquired, by its own `handed_over`.
+    """(n, m): what a gate with these bounds makes of a policy's decisions, by its own `handed_over`.
 
-    `given` marks the tools that stay whatever a policy says. Where nothing is decided, a task gets what `undecided`
-    marks: its whole list unless given.
+    `given` marks the tools that stay whatever a policy says. Where nothing is decided, a task whose agent `searches`
+    gets those alone, and any other its whole list.
     """
+    acquired = decisions.acquired
     if given is None:
         given = np.zeros_like(acquired)
-    if undecided is None:
-        undecided = rankings.listed
-    handed = undecided.copy()
-    rows = zip(rankings.lengths.tolist(), rankings.scores.tolist(), acquired.tolist(), given.tolist(), strict=True)
-    for row, (length, scores, chosen, stays) in enumerate(rows):
-        marks = handed_over(scores[:length], chosen[:length], stays[:length], at_least, at_most)
+    handed = given.copy() if searches else rankings.listed.copy()
+    chances = [None] * len(rankings) if decisions.none is None else decisions.none.tolist()
+    columns = (rankings.lengths.tolist(), rankings.scores.tolist(), acquired.tolist(), given.tolist(), chances)
+    for row, (length, scores, chosen, stays, none) in enumerate(zip(*columns, strict=True)):
+        marks = handed_over(scores[:length], chosen[:length], stays[:length], at_least, at_most, none=none)
         if marks is not None:
             handed[row, :length] = marks
     return handed
 
 
-def without_signal(rankings: Rankings) -> Bools:
-    """(n,): the tasks whose scores prefer no tool, so that a gate asks no policy."""
-    rows = zip(rankings.scores.tolist(), rankings.lengths.tolist(), strict=True)
-    return np.array([says_nothing(scores[:length]) for scores, length in rows], dtype=bool)
-
-
-def _handed_over_by_gate(policy: Policy, rankings: Rankings, payoff: Payoff, acquired: Bools) -> Bools:
-    """(n, m): what a gate hands over of what a policy acquired, whose agents can search where a miss has recourse.
-
-    A policy that acquires nothing hands over nothing here.
-    """
+def _handed_over_by_gate(policy: Policy, rankings: Rankings, payoff: Payoff, decisions: Decisions) -> Bools:
+    """(n, m): what a gate hands over where a policy decides so; agents can search where a miss has recourse."""
     decides = policy.policy if isinstance(policy, Fixed) else policy
     searches = payoff.recourse > 0 and not isinstance(decides, AcquireAll)
-    whole = without_signal(rankings)[:, None] & rankings.listed & (not searches)
-    return all_handed_over(rankings, acquired, undecided=whole)
+    return all_handed_over(rankings, decisions, searches=searches)
 
 
 class Fixed(Policy):
@@ -188,7 +177,7 @@ def replay(
             policy = make().fit(train, payoff, validation)
             decisions = policy.decide(test.rankings, payoff)
             if gated:
-                handed = _handed_over_by_gate(policy, test.rankings, payoff, decisions.acquired)
+                handed = _handed_over_by_gate(policy, test.rankings, payoff, decisions)
                 decisions = replace(decisions, acquired=handed)
             tally.add(name, split.test, test, payoff, decisions)
         tally.add(ORACLE, split.test, test, payoff, prefix_oracle(test, payoff))

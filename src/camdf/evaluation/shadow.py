@@ -77,11 +77,12 @@ def shadow_report(
 ) -> ShadowReport:
     """Let a `policy` decide, at a `payoff`, on `logged` tasks of runs that saw every tool; the called were required.
 
-    As in a gate, a task for which the policy chooses no tool, or whose scores prefer none, would have got all of them.
+    As in a gate, a task whose scores prefer no tool would have got all of them, or with a tool search the search alone.
+    So would one for which the policy chooses no tool, unless it says that most likely none is needed.
     `tokens` maps tools to the tokens of their definitions; tools that it lacks count as none.
     """
     rankings = logged.rankings
-    acquired = all_handed_over(rankings, policy.decide(rankings, payoff).acquired)
+    acquired = all_handed_over(rankings, policy.decide(rankings, payoff), searches=payoff.recourse > 0)
     count = len(rankings.catalogue)
     ids = rankings.tool_ids
     called = np.bincount(ids[logged.required], minlength=count)

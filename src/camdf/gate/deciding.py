@@ -20,7 +20,7 @@ from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.finding import found
 from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
 from camdf.gate.lists import Mode, list_for_the_model
-from camdf.gate.ranking import Ranked, trusted_part
+from camdf.gate.ranking import Ranking, trusted_part
 from camdf.gate.request import Question, Request, RequestReader
 from camdf.gate.scoring import KnownScores, ScoredTurn, failure_reason, failure_type
 from camdf.gate.settings import Guards, Limits
@@ -220,8 +220,9 @@ class Decider:
         judge = request.terms.judges[-1]
         if not fold.first:
             searches = request.tool_search and not isinstance(judge.policy, AcquireAll)
-            kept = self._kept_undecided(request, searches=searches)
-            return self._decision(request, kept, fold, outcome.error, is_open=not request.before)
+            nothing = fold.reason == "nothing needed"
+            kept = self._kept_undecided(request, searches=searches, nothing=nothing)
+            return self._decision(request, kept, fold, outcome.error, is_open=not (request.before or nothing))
         offered = request.catalogue.offered
         followed = judge.exploring if outcome.explores else judge
         kept = offered if followed is None else fold.kept
@@ -243,18 +244,20 @@ class Decider:
         keys = map(identities.get, now)
         return tuple([key for key in keys if key is not None and key in request.natives])
 
-    def _kept_undecided(self, request: Request, *, searches: bool) -> Iterable[str]:
+    def _kept_undecided(self, request: Request, *, searches: bool, nothing: bool) -> Iterable[str]:
         """What the conversation has, else the tool search, or the whole authorized list without.
 
-        A policy that gives every tool to the next turn gives it now: a list that changes rewrites the prompt. A named
-        fallback goes before all of these. Nothing is remembered, so that one failure does not open a conversation for
-        good.
+        Where `nothing` is needed, that is what it gets, but for what must stay. A policy that gives every tool to the
+        next turn gives it now: a list that changes rewrites the prompt. A named fallback goes before all of these.
+        Nothing is remembered, so that one failure does not open a conversation for good.
         """
         stays = {**request.guarded, **dict.fromkeys(request.called)}
         if request.before:
             return (*request.before, *stays)
         fallback = self.guards.fallback
         offered = request.catalogue.offered
+        if nothing:
+            return [key for key in offered if key in stays]
         if fallback is None and not searches:
             return offered
         if fallback is None:
@@ -306,6 +309,7 @@ class Decider:
             joined=joined,
             explored=explored,
             ranking=fold.ranking,
+            none=fold.none,
             vector=fold.vector,
             error=error,
             open=is_open,
@@ -342,8 +346,8 @@ def _warn_if_swapped(request: Request) -> None:
         warn(request.error, stacklevel=4)
 
 
-def _keeps_a_trusted_tool(ranking: tuple[Ranked, ...]) -> bool:
-    return any(tool.kept for tool in trusted_part(ranking))
+def _keeps_a_trusted_tool(ranking: Ranking) -> bool:
+    return any(tool.kept for tool in trusted_part(ranking.tools))
 
 
 def _keys_beside(keys: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ Reason: TypeAlias = Literal[
     "decided",
     "decided before",
     "explored",
+    "nothing needed",
     "empty task",
     "no signal",
     "scorer failed",
@@ -32,9 +33,10 @@ Reason: TypeAlias = Literal[
     "arguments swapped",
     "switched off",
 ]
-"""Why these tools. Only the first three decide: after the others a conversation keeps the tools that it has. Where
-nothing was decided yet, it gets the tool search, or every authorized tool if it has no search. It also gets all of them
-where one of them has the name of the tool search, and where a call has task and tools swapped: `error` says more."""
+"""Why these tools. Only the first four decide, and "nothing needed" adds no tool. After the others a conversation keeps
+the tools that it has. Where nothing was decided yet, it gets the tool search, or every authorized tool if it has no
+search. It also gets all of them where one of them has the name of the tool search, and where a call has task and tools
+swapped: `error` says more."""
 
 SHOWN = 5
 """How many tools an explanation names that the policy was not fitted on."""
@@ -51,6 +53,7 @@ REASONS_IN_WORDS: dict[Reason, str] = {
     "decided": "the set worth its cost",
     "decided before": "as decided before in this conversation",
     "explored": "this task explores, so it sees every tool",
+    "nothing needed": "most likely no tool is needed",
 }
 
 
@@ -88,6 +91,9 @@ class GateDecision:
     """Part of the exploration share: this task saw every tool, so its log is free of the policy's own censoring."""
 
     ranking: tuple[Ranked, ...] = field(default=(), repr=False)
+    none: float | None = None
+    """How likely the last turn is to need no tool, where the policy learned that from tasks that needed none."""
+
     vector: bytes = field(default=b"", repr=False)
     """The direction of what was asked, a signed byte a number, where the scorer embeds texts and the policy reads them.
     Events never hold it: from it one can tell whether two texts are alike."""
@@ -139,6 +145,8 @@ class GateDecision:
         if self.needs_name:
             note += " It has no name, so it is neither explored nor split."
         lines = [f"Kept {len(self.kept)} of {total} tools: {self._because()}.{note}"]
+        if self.none is not None:
+            lines.append(f"No tool is needed with a chance of {self.none:.0%}, as labels say.")
         if self.ranking:
             shown = [self._name_with_server(tool.name) for tool in self.ranking]
             width = max(4, *map(len, shown))

@@ -47,6 +47,6 @@ def _matching(query: str, request: Request, scored: KnownScores, folding: Foldin
         ranking = folding.ranking(request, turn, request.terms.judges[-1], scored)
     if ranking is None:
         return sharing_words(query, {key: catalogue.tools[key] for key in catalogue.costs})
-    if says_nothing([tool.score for tool in trusted_part(ranking)]):
+    if says_nothing([tool.score for tool in trusted_part(ranking.tools)]):
         return []
-    return [tool.name for tool in ranking if tool.score > 0]
+    return [tool.name for tool in ranking.tools if tool.score > 0]

@@ -3,7 +3,8 @@
 The first decision keeps the order of the request, and what a later turn or call adds is appended, so that any worker,
 after any restart, sends the same bytes for the same history, and a cached prompt stays intact up to what is new.
 
-A turn without signal changes nothing: it has no words, its scores prefer no tool, or the policy chooses none. Where the
+A turn without signal changes nothing: it has no words, its scores prefer no tool, or the policy chooses none. One that
+most likely needs no tool adds none either, and a later turn may still be the first that decides. Where the
 agent has a tool search, the first decision stands: a missing tool costs a search, and not a rewritten prompt. Two cases
 add a tool even then: the request forced the tool and the model called it by its own name, and mode "append", in which
 an addition rewrites nothing.
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from camdf.gate.decision import Reason
-from camdf.gate.ranking import Ranked, handed_over, trusted_part
+from camdf.gate.ranking import Ranked, Ranking, handed_over, needs_none, trusted_part
 from camdf.gate.request import Request
 from camdf.gate.scoring import Judge, KnownScores, ScoredTurn, TurnScores
 from camdf.gate.turns import Call, Turn
@@ -51,6 +52,9 @@ class Fold(NamedTuple):
     called: frozenset[str] = frozenset()
     joined: tuple[tuple[int, tuple[str, ...]], ...] = ()
     """What turns after the first decision added: the place of the turn's message, and the tools."""
+
+    none: float | None = None
+    """How likely the last turn that has a ranking is to need no tool, where the policy learned that."""
 
     vector: bytes = b""
     """The direction of the text of the turn that was ranked, where the policy reads it."""
@@ -110,12 +114,10 @@ class Folding:
                     raise UnscoredError
         return now
 
-    def ranking(
-        self, request: Request, turn: ScoredTurn, judge: Judge, scored: KnownScores
-    ) -> tuple[Ranked, ...] | None:
+    def ranking(self, request: Request, turn: ScoredTurn, judge: Judge, scored: KnownScores) -> Ranking | None:
         """The candidates of a turn in rank order; None where time is up and the judge has not spoken."""
         if not request.catalogue.costs:
-            return ()
+            return Ranking()
         if scored.late:
             return turn.rankings.get(judge)
         return self.turn_scores.ranking(turn, request.catalogue, judge)
@@ -129,8 +131,9 @@ class Folding:
         return now._replace(kept=_appended(now.kept, call.keys), called=called)
 
     def _after_turn(
-        self, now: Fold, request: Request, judge: Judge, turn: Turn, ranking: tuple[Ranked, ...], vector: bytes
+        self, now: Fold, request: Request, judge: Judge, turn: Turn, ranked: Ranking, vector: bytes
     ) -> Fold:
+        ranking = ranked.tools
         stays = {
             **dict.fromkeys(now.kept, "kept before"),
             **dict.fromkeys(now.called, "called before"),
@@ -145,9 +148,13 @@ class Folding:
             self.at_least,
             self.at_most,
             named=bool(turn.keys) or not ranking,
+            none=ranked.none,
         )
         if marks is None:
-            return now._replace(reason="no signal", ranking=ranking, vector=vector)
+            return now._replace(reason="no signal", ranking=ranking, none=ranked.none, vector=vector)
+        marked = [tool.name for tool, mark in zip(decides, marks, strict=True) if mark]
+        if needs_none(ranked.none) and not turn.keys and stays.keys() >= set(marked):
+            return now._replace(reason="nothing needed", ranking=ranking, none=ranked.none, vector=vector)
         trusted: tuple[Ranked, ...] = ()
         if decides and decides[0].trusted:
             trusted = self._with_marks(decides, marks, stays)
@@ -162,12 +169,12 @@ class Folding:
         adds = {*stays, *[tool.name for tool in ranking if tool.kept]}
         kept = _appended(now.kept, [key for key in request.catalogue.offered if key in adds])
         if not now.first:
-            return Fold(kept, turn.subject, "decided", ranking, now.called, now.joined, vector)
+            return Fold(kept, turn.subject, "decided", ranking, now.called, now.joined, ranked.none, vector)
         more = kept[len(now.kept) :]
         if not more:
-            return Fold(kept, now.first, "decided before", ranking, now.called, now.joined, vector)
+            return Fold(kept, now.first, "decided before", ranking, now.called, now.joined, ranked.none, vector)
         joined = (*now.joined, (turn.place, more))
-        return Fold(kept, now.first, "decided", ranking, now.called, joined, vector)
+        return Fold(kept, now.first, "decided", ranking, now.called, joined, ranked.none, vector)
 
     def _within_places(self, ranking: tuple[Ranked, ...], stays: Mapping[str, str], trusted: int) -> tuple[Ranked, ...]:
         """Of untrusted servers' tools those that stay, and the best of the others while there are places."""
@@ -225,7 +232,7 @@ class Folding:
             costs = request.catalogue.costs.items()
             shared = {key: cost if key in stays else cost + share for key, cost in costs}
             again = judge.ranked({tool.name: tool.score for tool in ranking}, shared, vector)
-            left = adds & {tool.name for tool in again if tool.kept}
+            left = adds & {tool.name for tool in again.tools if tool.kept}
             if left == adds:
                 break
             adds = left

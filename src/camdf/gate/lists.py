@@ -47,7 +47,7 @@ def list_for_the_model(
 
 
 def allowed_choice(tools: Iterable[str | Mapping[str, Any]], choice: Any, *, responses: bool) -> Any:
-    """OpenAI's `tool_choice` that allows only these tools, of Responses or of Chat Completions.
+    """OpenAI's `tool_choice` that allows only these tools, of Responses or of Chat Completions; "none" without any.
 
     Functions may be given by name; all others as the request has them. A stricter choice of the request's own stands.
 
@@ -56,7 +56,10 @@ def allowed_choice(tools: Iterable[str | Mapping[str, Any]], choice: Any, *, res
     """
     if choice not in (None, "auto", "required"):
         return choice
-    allowed = {"mode": choice or "auto", "tools": [_named_in_choice(tool, responses) for tool in tools]}
+    named = [_named_in_choice(tool, responses) for tool in tools]
+    if not named and choice != "required":
+        return "none"
+    allowed = {"mode": choice or "auto", "tools": named}
     if responses:
         return {"type": "allowed_tools", **allowed}
     return {"type": "allowed_tools", "allowed_tools": allowed}

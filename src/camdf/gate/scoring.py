@@ -25,7 +25,7 @@ from camdf.core.vectors import from_bytes
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate.catalogue import Catalogue
 from camdf.gate.decision import Reason
-from camdf.gate.ranking import Ranked
+from camdf.gate.ranking import Ranked, Ranking
 from camdf.policies.artifact import content_of, from_json, to_json
 from camdf.policies.base import Policy, fitted_payoff
 from camdf.policies.models.past_tasks import PastTasks
@@ -111,15 +111,13 @@ class Judge:
             raise ArtifactError(f"The policy in {str(path)!r} does not decide here: {error}") from error
         return judge
 
-    def ranked(
-        self, scores: Mapping[str, float], costs: Mapping[str, float], vector: bytes = b""
-    ) -> tuple[Ranked, ...]:
+    def ranked(self, scores: Mapping[str, float], costs: Mapping[str, float], vector: bytes = b"") -> Ranking:
         """Candidates with these scores and costs in rank order; none is kept where the scores prefer no tool.
 
         `vector` is the direction of the task's text, for a policy that reads it (`camdf.scorers.base.vector_of`).
         """
         if not scores:
-            return ()
+            return Ranking()
         rankings = Rankings.from_scores(scores, costs)
         if vector:
             rankings = replace(rankings, vectors=from_bytes([vector]))
@@ -128,16 +126,16 @@ class Judge:
 
     def ranked_together(
         self, scores: Sequence[Mapping[str, float]], costs: Sequence[Mapping[str, float]]
-    ) -> list[tuple[Ranked, ...]]:
+    ) -> list[Ranking]:
         """`ranked` for several lists, none of them empty: the policy is asked once for all."""
         return self._ranked_rows(Rankings.from_scores(scores, costs), scores)
 
-    def _ranked_rows(self, rankings: Rankings, scores: Sequence[Mapping[str, float]]) -> list[tuple[Ranked, ...]]:
+    def _ranked_rows(self, rankings: Rankings, scores: Sequence[Mapping[str, float]]) -> list[Ranking]:
         silent = [says_nothing(list(by_name.values())) for by_name in scores]
         if all(silent):
             return [self._cut_ranking(rankings, row) for row in range(len(rankings))]
         decisions = self.policy.decide(rankings, self.payoff)
-        ranked: list[tuple[Ranked, ...]] = []
+        ranked: list[Ranking] = []
         for row, is_silent in enumerate(silent):
             if is_silent:
                 ranked.append(self._cut_ranking(rankings, row))
@@ -145,13 +143,13 @@ class Judge:
                 ranked.append(self._decided_ranking(rankings, decisions, row))
         return ranked
 
-    def _cut_ranking(self, rankings: Rankings, row: int) -> tuple[Ranked, ...]:
+    def _cut_ranking(self, rankings: Rankings, row: int) -> Ranking:
         """The candidates of one task, none of them kept."""
         scores, costs, priced = self._numbers_of_row(rankings, row)
         same = (repeat(None), repeat(False), repeat("not worth it"))
-        return tuple(map(Ranked, rankings.names(row), scores, costs, priced, *same))
+        return Ranking(tuple(map(Ranked, rankings.names(row), scores, costs, priced, *same)))
 
-    def _decided_ranking(self, rankings: Rankings, decisions: Decisions, row: int) -> tuple[Ranked, ...]:
+    def _decided_ranking(self, rankings: Rankings, decisions: Decisions, row: int) -> Ranking:
         """The candidates of one task, with what the policy decided and why."""
         names = rankings.names(row)
         scores, costs, priced = self._numbers_of_row(rankings, row)
@@ -165,7 +163,8 @@ class Judge:
             for place, name in enumerate(names):
                 if kept[place] and name in reasons:
                     why[place] = f"worth its cost, {reasons[name]}"
-        return tuple(map(Ranked, names, scores, costs, priced, evidence, kept, why))
+        none = None if decisions.none is None else float(decisions.none[row])
+        return Ranking(tuple(map(Ranked, names, scores, costs, priced, evidence, kept, why)), none)
 
     def _numbers_of_row(self, rankings: Rankings, row: int) -> tuple[list[float], list[float], list[float]]:
         """Scores, costs and priced costs of one task, in rank order."""
@@ -181,7 +180,7 @@ class ScoredTurn:
 
     scores: tuple[float, ...]
     vector: bytes = b""
-    rankings: dict[Judge, tuple[Ranked, ...]] = field(default_factory=dict)
+    rankings: dict[Judge, Ranking] = field(default_factory=dict)
     """What judges made of it."""
 
 
@@ -306,7 +305,7 @@ class TurnScores(Locked):
             _, forgotten = self._turns.popitem(last=False)
             self._held -= len(forgotten.scores)
 
-    def ranking(self, turn: ScoredTurn, catalogue: Catalogue, judge: Judge) -> tuple[Ranked, ...]:
+    def ranking(self, turn: ScoredTurn, catalogue: Catalogue, judge: Judge) -> Ranking:
         """The candidates of a turn in rank order, `kept` where this turn alone makes them worth their cost."""
         ranking = turn.rankings.get(judge)
         if ranking is None:
@@ -330,7 +329,7 @@ class TurnScores(Locked):
                 for (turn, _), ranking in zip(own, rankings, strict=True):
                     self._keep_ranking(turn, judge, ranking)
 
-    def _keep_ranking(self, turn: ScoredTurn, judge: Judge, ranking: tuple[Ranked, ...]) -> None:
+    def _keep_ranking(self, turn: ScoredTurn, judge: Judge, ranking: Ranking) -> None:
         with self._lock:
             turn.rankings[judge] = ranking
             while len(turn.rankings) > JUDGES_KEPT:
@@ -369,7 +368,7 @@ def sound_scores(scores: object, tools: Sequence[Tool]) -> tuple[float, ...]:
         raise RefusedScoresError(type(error).__name__) from None
 
 
-def _ranked_by_trust(judge: Judge, scores: dict[str, float], catalogue: Catalogue, vector: bytes) -> tuple[Ranked, ...]:
+def _ranked_by_trust(judge: Judge, scores: dict[str, float], catalogue: Catalogue, vector: bytes) -> Ranking:
     """Trusted tools as if there were no others, then the others as they rank among all."""
     costs = catalogue.costs
     untrusted = catalogue.untrusted
@@ -377,7 +376,8 @@ def _ranked_by_trust(judge: Judge, scores: dict[str, float], catalogue: Catalogu
     if not untrusted:
         return among_all
     alone = judge.ranked({key: scores[key] for key in scores if key not in untrusted}, costs, vector)
-    return (*alone, *(tool._replace(trusted=False) for tool in among_all if tool.name in untrusted))
+    others = [tool._replace(trusted=False) for tool in among_all.tools if tool.name in untrusted]
+    return alone._replace(tools=(*alone.tools, *others))
 
 
 def recalling(policy: Policy, past: PastTasks | None, scorer: Scorer | None) -> Policy:

@@ -195,8 +195,11 @@ class PolicyContest:
         given_up = 0.0
         champion = self._policy_of(self.state.champion)
         for logged, payoff, given, limits, past in self._by_place(recent, champion):
-            acquired = champion.recalling(past).decide(logged.rankings, payoff).acquired
-            chosen = all_handed_over(logged.rankings, acquired, given, limits.at_least, limits.at_most)
+            decisions = champion.recalling(past).decide(logged.rankings, payoff)
+            searches = payoff.recourse > 0
+            chosen = all_handed_over(
+                logged.rankings, decisions, given, limits.at_least, limits.at_most, searches=searches
+            )
             given_up += float((payoff.of(logged, chosen) - payoff.of(logged, logged.rankings.listed)).sum())
         return Exploring(len(recent), given_up / len(recent))
 

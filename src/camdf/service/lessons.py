@@ -37,7 +37,7 @@ with needs("serve"):
 LOG = logging.getLogger("camdf.service")
 FILE = "decisions.jsonl"
 EARLIER = "decisions.earlier.jsonl"
-DECIDED = ("decided", "decided before")
+DECIDED = ("decided", "decided before", "nothing needed")
 LARGEST = 64_000_000
 """Bytes of a file of decisions; the one before it is kept, and no older one."""
 
