@@ -14,9 +14,9 @@ import camdf
 from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, Rankings
 from camdf.core.rankings import Floats
 from camdf.core.sets import SIZES, SizeLaw
-from camdf.models.membership import LIST_COLUMNS
-from camdf.models.none_needed import LEVEL, empty_set_odds, fit_none
-from camdf.models.set_law import SetLaw
+from camdf.policies.models.membership import LIST_COLUMNS
+from camdf.policies.models.none_needed import LEVEL, empty_set_odds, fit_none
+from camdf.policies.models.set_law import SetLaw
 from camdf.policies.artifact import from_json, to_json
 from small_sets import knowing, model, ranked
 
