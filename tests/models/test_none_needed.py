@@ -14,10 +14,10 @@ import camdf
 from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, Rankings
 from camdf.core.rankings import Floats
 from camdf.core.sets import SIZES, SizeLaw
+from camdf.policies.artifact import from_json, to_json
 from camdf.policies.models.membership import LIST_COLUMNS
 from camdf.policies.models.none_needed import LEVEL, empty_set_odds, fit_none
 from camdf.policies.models.set_law import SetLaw
-from camdf.policies.artifact import from_json, to_json
 from small_sets import knowing, model, ranked
 
 chances = st.lists(st.floats(0.001, 0.999), min_size=1, max_size=6)

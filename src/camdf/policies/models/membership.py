@@ -76,7 +76,7 @@ class MembershipModel:
     similar past tasks needed has `past_coefficients`. `flips` is the share of labels that the fit took for wrong;
     `doubt` lets it go on learning. `lowest_score` is how far scores are kept from 0 and 1 before their logits are
     taken. `none`, where some tasks need nothing, are the intercept of the log odds that a task does, the coefficient of
-    the log odds of the empty set (`camdf.policies.models.none_needed`), and those of the `columns` that describe the list.
+    the log odds of the empty set (`camdf.policies.models.none_needed`), and those of the `columns` of the list.
     """
 
     columns: Annotated[tuple[str, ...], names] = field(default=tuple(CANDIDATE_COLUMNS), kw_only=True)
