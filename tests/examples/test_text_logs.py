@@ -8,10 +8,11 @@ from pathlib import Path
 from shutil import copy
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import camdf
-from camdf import datasets
+from camdf import Payoff, Rankings, datasets
 from camdf.cli import main
 from camdf.cli.logs import listed_tools
 from camdf.errors import DataError, UsageError
@@ -32,7 +33,7 @@ class Expected(NamedTuple):
     left_out: dict[str, list[int]] = {}
 
 
-NOT_SAID = "does not say which tools were needed"
+NOT_SAID = "does not say which tools were needed (if that means none, add --empty-means none)"
 EXPECTED = {
     "a-row-a-call.csv": Expected("CSV", {"1": FLIGHT, "2": MAIL}, {"has more tools of another, which got them": [4]}),
     "a-tool-too-many.csv": Expected("CSV", {"a1": FLIGHT, "a2": ["book_hotel", "rent_car"], "a3": ["rent_car"]}),
@@ -87,6 +88,51 @@ def test_a_messy_log_is_read_and_what_is_left_out_is_said(name: str) -> None:
     said = "\n".join(log.lines())
     assert all(why in said for why in log.left_out)
     assert all(request.task_id in said for request in log.requests[:3])
+
+
+def written(folder: Path, *cells: str) -> Path:
+    """A log whose rows have these cells of needed tools."""
+    rows = [f"a{number},Request {number},{cell}" for number, cell in enumerate(cells, start=1)]
+    path = folder / "log.csv"
+    path.write_text("\n".join(["id,text,required", *rows, ""]), encoding="utf-8")
+    return path
+
+
+def test_a_request_that_needed_no_tool_is_told_from_one_of_which_nobody_knows(tmp_path: Path) -> None:
+    path = written(tmp_path, "book_hotel", "[]", "none", "", "nan", "None")
+    unknown = read_text_log(path, TOOLS)
+    assert {request.task_id: request.required for request in unknown.requests} == {
+        "a1": ("book_hotel",),
+        "a2": (),
+        "a3": (),
+    }
+    assert unknown.left_out == {NOT_SAID: [5, 6, 7]}
+    assert (unknown.without_need, unknown.summary()["needed_no_tool"]) == (2, 2)
+    assert "2 of which needed no tool" in unknown.lines()[-1]
+    known = read_text_log(path, TOOLS, empty_means_none=True)
+    assert (len(known.requests), known.without_need, known.left_out) == (6, 5, {})
+
+
+def test_the_share_of_tasks_that_need_no_tool_is_printed_by_fit_and_evaluate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    rows = []
+    for number in range(40):
+        tool = str(rng.choice(["book_flight", "book_hotel", "none"]))
+        asked = {"book_flight": "Book a flight", "book_hotel": "Book a hotel", "none": "Tell a story"}[tool]
+        rows.append(f"r{number},{asked} number {number} of {rng.integers(1000)},{tool}")
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["id,text,required", *rows, ""]), encoding="utf-8")
+    tools = tmp_path / "tools.json"
+    tools.write_text(json.dumps([{"name": key, "description": tool.description} for key, tool in TOOLS.items()]))
+    given = [str(path), "--tools", str(tools), "--scorer", "bm25", "--cost-pressure", "0.1", "--splits", "2"]
+    policy = tmp_path / "policy.json"
+    assert main(["fit", *given, "-o", str(policy)]) == 0
+    share = sum(row.endswith("none") for row in rows) / len(rows)
+    assert f"none in {share:.0%}" in capsys.readouterr().out
+    decided = camdf.load(policy).decide(Rankings.from_scores(dict.fromkeys(TOOLS, 0.5)), Payoff(0.1))
+    assert decided.none is not None
 
 
 def test_every_messy_file_is_in_the_table() -> None:

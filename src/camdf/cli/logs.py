@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from camdf.cli.parser import notes_stream
 from camdf.cli.tools import TOOLS_FILE, tools_in_file, usual_scorer
 from camdf.errors import DataError, UsageError
 from camdf.examples.mined import SCORED_BY, is_mined
-from camdf.examples.text_logs import RankedLog, is_text_log, rank_log, read_text_log
+from camdf.examples.text_logs import RankedLog, TextLog, is_text_log, rank_log, read_text_log
 from camdf.gate.scoring import scorer_record
 from camdf.policies.artifact import scorer_in_text
 from camdf.policies.base import Policy
@@ -47,6 +48,17 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
         metavar="WHAT=NAME,...",
         help="columns of a log: text=prompt,required=tools_used",
     )
+    parser.add_argument(
+        "--empty-means",
+        choices=("unknown", "none"),
+        default="unknown",
+        help="of a log: what an empty cell says of the needed tools (default: unknown, so its row is left out)",
+    )
+
+
+def read_log(options: argparse.Namespace, data: Path, tools: Mapping[str, Tool]) -> TextLog:
+    """A log of requests as the options say."""
+    return read_text_log(data, tools, options.columns, empty_means_none=options.empty_means == "none")
 
 
 def _columns_by_meaning(written: str) -> dict[str, str]:
@@ -73,7 +85,7 @@ def ranked_log(
 ) -> RankedLog:
     """The tasks of a log; what was understood of it is printed first."""
     tools = listed_tools(options.tools)
-    log = read_text_log(data, tools, options.columns)
+    log = read_log(options, data, tools)
     print("\n".join([*log.lines(), ""]), file=notes_stream(options), flush=True)
     with shown("requests scored", after=1.0) as progress:
         ranked = rank_log(log, tools, scorer, settings, top=top, progress=progress)

@@ -19,6 +19,7 @@ from camdf.cli.logs import (
     listed_tools,
     named_scorer,
     ranked_log,
+    read_log,
     scored_by,
     scorer_for,
     with_hint,
@@ -48,7 +49,6 @@ from camdf.examples.mined import (
     read_uncensored,
     seeing_every_tool,
 )
-from camdf.examples.text_logs import read_text_log
 from camdf.policies.artifact import load, save
 from camdf.policies.base import fitted_payoff
 from camdf.policies.by_depth import ExpectedPayoffByDepth
@@ -357,7 +357,7 @@ def _asked_by_task(options: argparse.Namespace) -> dict[str, AskedBy]:
     if options.remember is None:
         return {}
     if is_log(options, options.data):
-        log = read_text_log(options.data, listed_tools(options.tools), options.columns)
+        log = read_log(options, options.data, listed_tools(options.tools))
         key = id_key() if "user" in log.columns else b""
         return {request.task_id: AskedBy(request.text, hashed(request.user, key)) for request in log.requests}
     if is_mined(options.data):
@@ -616,6 +616,7 @@ def _data_and_payoff(logged: LoggedTasks, payoff: Payoff) -> dict[str, Any]:
         "groups": len(set(logged.groups.tolist())),
         "most_candidates": logged.rankings.width,
         "mean_required": float(logged.n_required.mean()),
+        "need_no_tool": float((logged.n_required == 0).mean()),
         "lists_that_lack_a_required_tool": float((logged.missing > 0).mean()),
     }
     return {"data": tasks, "payoff": asdict(payoff)}
@@ -626,9 +627,11 @@ def _data_and_payoff_in_words(logged: LoggedTasks, payoff: Payoff) -> str:
     earned = f"Payoff: {payoff.value} value minus {payoff.cost_pressure:g} times cost"
     if payoff.recourse:
         earned += f", with {payoff.recourse:g} left for each tool missed"
+    needing = f"{data['mean_required']:.2f} tools required on average"
+    if data["need_no_tool"]:
+        needing += f", none in {data['need_no_tool']:.0%}"
     return (
-        f"{data['tasks']} tasks, {data['groups']} groups, up to {data['most_candidates']} candidates, "
-        f"{data['mean_required']:.2f} tools required on average; "
+        f"{data['tasks']} tasks, {data['groups']} groups, up to {data['most_candidates']} candidates, {needing}; "
         f"{data['lists_that_lack_a_required_tool']:.0%} of lists lack a required tool.\n"
         f"{earned}.\n"
     )

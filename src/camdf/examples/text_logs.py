@@ -58,6 +58,9 @@ NO = frozenset({"false", "no", "n", "f", "0", "0.0"})
 EMPTY = frozenset({"", "nan", "na", "n/a", "null", "none", "nil", "-"})
 """How cells without a value are written, in small letters."""
 
+NO_TOOL_NEEDED = "none"
+"""What a cell says where no tool was needed, besides an empty list: `None` with a capital is Python's empty value."""
+
 SENT = ("request", "body", "messages", "input", "conversation", "transcript", "history", "chat")
 ANSWERED = ("response", "output", "choices", "completion")
 MESSAGES = (*SENT, *ANSWERED)
@@ -120,7 +123,15 @@ class TextLog:
         if self.unlisted:
             named = _first_names(f"{name} (in {count:,})" for name, count in self.unlisted.items())
             told.append(f"Not in the list of tools, so counted as missing from it: {named}.")
-        return [*told, f"{_counted(len(self.requests), 'request')} to learn from."]
+        learned = f"{_counted(len(self.requests), 'request')} to learn from."
+        if self.without_need:
+            learned = f"{learned.removesuffix('.')}, {self.without_need:,} of which needed no tool."
+        return [*told, learned]
+
+    @property
+    def without_need(self) -> int:
+        """How many of the requests needed no tool."""
+        return sum(not request.required for request in self.requests)
 
     def _left_out_in_words(self, why: str, places: Sequence[int]) -> str:
         if len(places) == 1:
@@ -132,6 +143,7 @@ class TextLog:
         """The same for machines, without what was asked."""
         left_out = {why: list(places) for why, places in self.left_out.items()}
         read = {"kind": self.kind, "rows": self.rows, "columns": dict(self.columns), "requests": len(self.requests)}
+        read["needed_no_tool"] = self.without_need
         return {**read, "left_out": left_out, "respelt": dict(self.respelt), "unlisted": dict(self.unlisted)}
 
 
@@ -141,11 +153,17 @@ def is_text_log(path: str | PathLike[str]) -> bool:
 
 
 def read_text_log(
-    path: str | PathLike[str], tools: Mapping[str, Tool], columns: Mapping[str, str] | None = None
+    path: str | PathLike[str],
+    tools: Mapping[str, Tool],
+    columns: Mapping[str, str] | None = None,
+    *,
+    empty_means_none: bool = False,
 ) -> TextLog:
     """The requests of a log, and which of the `tools`, by their names, each of them needed.
 
-    `columns` names columns that the guess does not find, by what they hold: {"text": "Prompt", "required": "used"}.
+    `columns` names columns that the guess does not find, by what they hold: {"text": "Prompt", "required": "used"}. A
+    row that needed no tool has `[]` or `none` there. An empty cell may also mean that nobody knows, so its row is left
+    out, unless `empty_means_none`.
     """
     place = Path(path)
     table = read_table(path)
@@ -160,7 +178,7 @@ def read_text_log(
         rows = _rows_of_chats(table, read)
     for row in rows:
         try:
-            kept[row.place] = list(_requests_of_row(row, read))
+            kept[row.place] = list(_requests_of_row(row, read, empty_means_none))
         except _LeftOutError as error:
             left_out.setdefault(str(error), []).append(row.place)
     requests = _with_own_ids(kept, left_out)
@@ -304,7 +322,7 @@ def _rows_of_chats(table: LooseTable, read: Mapping[str, str]) -> list[TableRow]
     return rows_of_chats
 
 
-def _requests_of_row(row: TableRow, read: Mapping[str, str]) -> Iterator[LoggedRequest]:
+def _requests_of_row(row: TableRow, read: Mapping[str, str], empty_means_none: bool) -> Iterator[LoggedRequest]:
     """The request of a row, or those of its chat."""
     fields = {what: row.fields.get(column) for what, column in read.items()}
     task_id = _name_in_cell(fields.get("task_id")) or _name_in_cell(row.fields.get("task_id")) or str(row.place)
@@ -324,6 +342,10 @@ def _requests_of_row(row: TableRow, read: Mapping[str, str]) -> Iterator[LoggedR
     if not text:
         raise _LeftOutError("has no text")
     required = _tools_in_cell(fields["required"])
+    if required is None and _value_of_cell(fields["required"]) is None:
+        if not empty_means_none:
+            raise _LeftOutError("does not say which tools were needed (if that means none, add --empty-means none)")
+        required = ()
     if required is None:
         raise _LeftOutError("does not say which tools were needed")
     yield LoggedRequest(task_id, text, required, group or text_group(text), user)
@@ -421,6 +443,8 @@ def _succeeded(cell: Any) -> bool:
 
 def _tools_in_cell(cell: Any) -> tuple[str, ...] | None:
     """The names of tools in a cell: a list, one as JSON or as Python writes it, or names between `;`, `,` or `|`."""
+    if isinstance(cell, str) and cell.strip() == NO_TOOL_NEEDED:
+        return ()
     value = _value_of_cell(cell)
     if value is None:
         return None
