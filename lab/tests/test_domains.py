@@ -158,8 +158,8 @@ def test_labels_and_tools_equal_the_source(source: Path, domain: str) -> None:
     assert list(domains.tools(domain)) == list(json.loads((at(source, domain) / "tools.json").read_bytes()))
 
 
-def test_every_scorer_of_the_source_ships(source: Path) -> None:
-    found = {(path.parents[1].name, path.stem) for path in source.glob("*/*/scores/*.jsonl")}
+def test_every_scorer_of_a_domain_ships(source: Path) -> None:
+    found = {(domain, path.stem) for domain in NAMES for path in at(source, domain).glob("scores/*.jsonl")}
     assert found == set(RANKINGS)
 
 

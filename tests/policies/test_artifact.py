@@ -31,12 +31,13 @@ from camdf.policies.artifact import LARGEST_FILE, SCHEMA, digest, from_json, loa
 from camdf.policies.base import FittedPolicy
 from camdf.policies.models import stored
 from camdf.policies.models.linear import LinearModel
-from camdf.policies.models.membership import TEXT_COLUMNS, MembershipModel
+from camdf.policies.models.membership import TEXT_COLUMNS, Doubt, MembershipModel
 from camdf.policies.models.task_text import TextSignal
 from camdf.policies.models.tuning import LARGEST
 from camdf.policies.registry import IN_THE_LAB, LIBRARY
 from camdf.policies.rules import ScoreMass
 from camdf.policies.training import NAMES_KEPT, FittedCatalogue, ScorerRecord, Training
+from camdf.runtime.settings import checks_of
 from camdf_lab.domains.costs import RETAIL_BASE_COSTS
 from golden_policies import Golden, golden, kept
 
@@ -656,11 +657,17 @@ def _listen(event: str, _: tuple[Any, ...]) -> None:
         _heard.append(event)
 
 
+PARTS = (Doubt, FittedCatalogue, LinearModel, MembershipModel, Payoff, ScorerRecord, TextSignal, Training)
+"""What the file of a policy is made of, besides the policy."""
+
+
 @pytest.fixture(scope="module")
 def read() -> Iterator[Callable[[bytes], Policy | str]]:
     """Reads content to a policy or a refusal. Python reports what it executes meanwhile, which must be nothing."""
     with pytest.raises(ArtifactError):  # of an unknown kind: that looks once for what other packages register
         from_json(sealed({**document_of(fitted(CAMDF)), "kind": "unknown"}))
+    for kind in (*LIBRARY, *PARTS):  # Python evaluates the annotations of a class of ours once
+        checks_of(kind)
     sys.addaudithook(_listen)  # hooks cannot be removed: between the calls this one is deaf
 
     def attempt(content: bytes) -> Policy | str:
