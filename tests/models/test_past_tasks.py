@@ -492,7 +492,7 @@ def test_the_service_reads_past_requests_at_the_start_and_again_and_refuses_thos
         write_examples(folder / "examples.jsonl", [replace(example, vector=b"12") for example in examples])
     with pytest.raises(UsageError, match="the scorer makes vectors of 256"):
         VersionStore(folder / "camdf.toml", tmp_path / "another state")
-    other = SERVED.replace('"start"', '"bm25"')
+    other = SERVED.replace('"start"', '"bm25"\nscorer_mismatch = "allow"')
     with pytest.raises(UsageError, match="the scorer makes no vectors"):
         VersionStore(served(fitted, tmp_path / "other", other) / "camdf.toml", tmp_path / "third state")
 
@@ -777,7 +777,8 @@ def test_a_tenant_is_forgotten_and_the_others_are_not(fitted: Path, tmp_path: Pa
         f'\n[tenants.{name}]\ntoken_sha256 = "{digit * 64}"\nexamples = "{name}.jsonl"\n'
         for name, digit in (("a", "1"), ("b", "2"))
     )
-    folder = served(fitted, tmp_path / "served", SERVED + tenants)
+    told = SERVED.replace('"start"', '"start"\nscorer_mismatch = "allow"')  # the fit had no example of a tenant's own
+    folder = served(fitted, tmp_path / "served", told + tenants)
     own, logged = Example("Mine", ("unit_00",), origin="own"), read_examples(folder / "examples.jsonl")
     write_examples(folder / "a.jsonl", [own, *logged[:80]])
     write_examples(folder / "b.jsonl", [own, *logged[80:]])
