@@ -552,4 +552,4 @@ def test_the_server_of_a_tool_is_told_and_not_read_from_what_a_server_says() -> 
         golden_gate(guards=Guards(allow=["new/assist"])), {"new": spoofed, "mail": natives({"send": "Send a mail"})}
     )
     assert [view(tool).name for tool in retriever.authorized()] == ["assist"]
-    assert retriever._named("plain") == []
+    assert retriever._tools_named("plain") == []
