@@ -135,6 +135,10 @@ def test_a_missing_field_is_named(tmp_path: Path, missing: str) -> None:
         (b'{"task_id": "\xff"}', ["line 2", "one JSON object", "UTF-8", "decode"]),
         (b"[" * 100_000, ["line 2", "one JSON object"]),
         (b'{"task_id": "b", "task_id": "c"}', ["line 2, field 'task_id'", "occur once", "'c'"]),
+        (
+            b'{"task_id": "b", "note": 1, "note": 2, "scores": {}, "required": []}',
+            ["line 2, field 'note'", "occur once"],
+        ),
         (b'{"task_id": "b", "scores": {"x": 1, "x": 2}, "required": []}', ["line 2, field 'scores'", "once", "'x'"]),
         (b'{"task_id": "\\ud800", "scores": {}, "required": []}', ["line 2, field 'task_id'", "valid characters"]),
     ],

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from camdf.datasets.records import Pairs, fields, json_lines, list_of_names, objects_of, refuse, text
+from camdf.datasets.records import fields, json_lines, list_of_names, objects_of, refuse, text
 from camdf.errors import DataError
 from camdf.policies.models.past_tasks import PastTasks
 from camdf.runtime.files import write_whole
@@ -70,7 +70,7 @@ def read_examples(path: str | PathLike[str]) -> list[Example]:
 def made_up_in(path: str | PathLike[str]) -> int:
     """From how many lines a fit would learn that say that they are made up; 0 where it is no file of JSON lines."""
     try:
-        records = [dict(record) for _, record in json_lines(Path(path))]
+        records = [record for _, record in json_lines(Path(path))]
     except DataError:
         return 0
     return sum(record.get("origin") == "made up" and not record.get("or") for record in records)
@@ -92,7 +92,7 @@ def write_examples(path: str | PathLike[str], examples: Iterable[Example]) -> No
     write_whole(path, ("".join(lines) or "\n").encode(), private=private)
 
 
-def _example(where: str, record: Pairs) -> Example:
+def _example(where: str, record: dict[str, Any]) -> Example:
     known = fields(where, record, ("text", "needed"), ("or", "lang", "kind", "origin", "vector", "group", "user"))
     groups = known.get("or", [])
     if not isinstance(groups, list):

@@ -29,7 +29,7 @@ import json
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from io import TextIOWrapper
 from itertools import chain, starmap
 from math import inf
@@ -43,10 +43,10 @@ from camdf.datasets.gather import Gathered
 from camdf.datasets.records import (
     FOR_COSTS,
     FOR_SCORES,
-    Pairs,
+    NUMBERS,
+    dict_or_pairs,
     fields,
     ignored_fields,
-    is_text,
     json_object,
     list_of_names,
     misspelt,
@@ -57,17 +57,13 @@ from camdf.datasets.records import (
 )
 from camdf.errors import DataError, require
 from camdf.runtime.files import whole_file
-from camdf.runtime.loose_json import without_repeats
 from camdf.runtime.progress import Progress, in_megabytes, silent
 
 REQUIRED = ("task_id", "scores", "required")
 OPTIONAL = ("n_required", "costs", "group", "vector")
-KNOWN = frozenset((*REQUIRED, *OPTIONAL))
 ALL_OR_NONE = ("costs", "vector")
 """Fields that are in every record or in none."""
 
-NUMBERS = frozenset((float, int))
-STRINGS = frozenset((str,))
 REPORTED = 4096
 """Rows of CSV between two reports."""
 
@@ -226,20 +222,13 @@ class _Tasks:
 
     def add_line(self, number: int, line: bytes) -> None:
         """The record in a line of JSON Lines."""
-        try:
-            record = _json_of_tasks.decode(line.decode())
-        except (ValueError, RecursionError):
-            record = None
-        if not isinstance(record, dict) or not self._is_plainly_good(record):
-            again = json_object(self._where(number), line, first=number == 1)  # with everything that may be wrong
-            record = self._checked_closely(number, again)
-        self._gather(number, record)
+        self.add(number, json_object(self._where(number), line))
 
     def add(self, number: int, record: dict[str, Any]) -> None:
-        """A record, which is checked field by field unless it is plainly good, as nearly all are."""
-        if not self._is_plainly_good(record):
-            record = self._checked_closely(number, _with_pairs(record))
-        self._gather(number, record)
+        """A record, which is checked field by field."""
+        where = self._where(number)
+        given = fields(where, record, REQUIRED, OPTIONAL, self.ignored)
+        self._gather(number, _with_fields_checked(where, given, self.gathered.number))
 
     def _gather(self, number: int, record: dict[str, Any]) -> None:
         task_id = record["task_id"]
@@ -275,59 +264,9 @@ class _Tasks:
     def _where(self, number: int) -> str:
         return f"{self.path}, {self.unit} {number}"
 
-    def _checked_closely(self, number: int, record: Pairs) -> dict[str, Any]:
-        where = self._where(number)
-        return _with_fields_checked(where, fields(where, record, REQUIRED, OPTIONAL, self.ignored))
-
-    def _is_plainly_good(self, record: dict[str, Any]) -> bool:
-        """Whether nothing in a record could be refused, told in a few steps; False where a closer look is needed."""
-        scores = record.get("scores")
-        required = record.get("required")
-        number = self.gathered.number
-        known = number.keys()
-        if type(scores) is not dict or type(required) is not list or not is_text(record.get("task_id")):
-            return False
-        if not (scores.keys() <= known and _are_numbers(scores) and min(scores.values(), default=0) >= 0):
-            return False
-        if not STRINGS.issuperset(map(type, required)) or len(set(required)) != len(required):
-            return False
-        if not all(map(number.__contains__, required)):
-            return False
-        if len(record) == len(REQUIRED):
-            return True
-        costs = record.get("costs", {})
-        count = record.get("n_required", len(required))
-        if type(costs) is not dict or not (costs.keys() <= known and _are_numbers(costs)):
-            return False
-        if "costs" in record and not (scores.keys() <= costs.keys() and min(costs.values(), default=1) > 0):
-            return False
-        if type(count) is not int or not len(required) <= count < 2**31 or not is_text(record.get("group", "-")):
-            return False
-        if not _is_vector(record.get("vector", [0])):
-            return False
-        others = record.keys() - KNOWN
-        if not others:
-            return True
-        absent = tuple(name for name in OPTIONAL if name not in record)
-        if any(misspelt(name, absent) for name in others):
-            return False
-        self.ignored.update(others)
-        return True
-
-
-def _with_pairs(record: dict[str, Any]) -> Pairs:
-    """A record as if it had been read from JSON with every pair of its objects kept."""
-    return Pairs((name, Pairs(value.items()) if type(value) is dict else value) for name, value in record.items())
-
 
 def _rows_of_batch(batch: Any, columns: list[str]) -> Iterator[tuple[Any, ...]]:
     return zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
-
-
-def _are_numbers(values: dict[str, Any]) -> bool:
-    """Finite ones: the sum is compared too, because a NaN hides from the largest."""
-    every = values.values()
-    return NUMBERS.issuperset(map(type, every)) and max(every, default=0) < 1e300 and sum(every) < inf
 
 
 def _is_vector(value: object) -> bool:
@@ -337,17 +276,14 @@ def _is_vector(value: object) -> bool:
     return min(value) > -1e150 and max(value) < 1e150 and sum(value) < inf
 
 
-_json_of_tasks = json.JSONDecoder(object_pairs_hook=without_repeats)
-
-
 def _warn_of_ignored(ignored: Counter[str], unit: str) -> None:
     if ignored:
         logging.getLogger("camdf.datasets").warning("%s", ignored_fields(ignored, unit))
 
 
-def _with_fields_checked(where: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The record with every field checked, and `n_required` filled in."""
-    scores = numbers(where, "scores", given["scores"], positive=False, remedy=FOR_SCORES)
+def _with_fields_checked(where: str, given: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """The record with every field checked, and `n_required` filled in. Names that are `known` were checked before."""
+    scores = numbers(where, "scores", given["scores"], positive=False, remedy=FOR_SCORES, known=known)
     required = list_of_names(where, "required", given["required"])
     record = {
         "task_id": text(where, "task_id", given["task_id"]),
@@ -362,7 +298,7 @@ def _with_fields_checked(where: str, given: dict[str, Any]) -> dict[str, Any]:
             least = f"be at least {len(required)}, the number of names in 'required'"
             refuse(where, "n_required", least, n_required, "Raise it, or leave it out.")
     if "costs" in given:
-        prices = numbers(where, "costs", given["costs"], positive=True, remedy=FOR_COSTS)
+        prices = numbers(where, "costs", given["costs"], positive=True, remedy=FOR_COSTS, known=known)
         record["costs"] = prices
         unpriced = [tool for tool in scores if tool not in prices]
         if unpriced:
@@ -428,6 +364,6 @@ def _value_of_cell(path: Path, number: int, field: str, cell: str) -> Any:
     if field in ("task_id", "group"):
         return cell
     try:
-        return json.loads(cell, object_pairs_hook=Pairs)
+        return json.loads(cell, object_pairs_hook=dict_or_pairs)
     except (ValueError, RecursionError):
         refuse(f"{path}, row {number}", field, "hold JSON", cell, 'Write {"tool": 0.5}, or ["tool"].')

@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from camdf.datasets.records import Pairs, refuse
+from camdf.datasets.records import Pairs, dict_or_pairs, refuse
 from camdf.errors import DataError, require
 from camdf.runtime.progress import Progress, in_megabytes
 
@@ -73,7 +73,7 @@ def records(path: Path, batch: pa.RecordBatch, first: int, optional: Collection[
 
 
 def _per_task(path: Path, name: str, column: pa.Array, first: int, optional: bool) -> Iterator[Any]:
-    """One value a task; lists of structs (tool, score) become dicts, or pairs where a closer look is needed."""
+    """One value a task; lists of structs (tool, score) become dicts, or `Pairs`."""
     part = {"scores": "score", "costs": "cost"}.get(name)
     if part is None:
         yield from column.to_pylist()
@@ -85,26 +85,23 @@ def _per_task(path: Path, name: str, column: pa.Array, first: int, optional: boo
             if value is None and optional:
                 yield None
             else:
-                yield _pairs_of_structs(f"{path}, row {number}", name, part, value)
+                yield _numbers_of_structs(f"{path}, row {number}", name, part, value)
         return
     layout = column.type.value_type
     if {layout.field(i).name for i in range(layout.num_fields)} != {"tool", part}:
-        _pairs_of_structs(f"{path}, row {first}", name, part, column[0].as_py())
+        _numbers_of_structs(f"{path}, row {first}", name, part, column[0].as_py())
     structs = column.flatten()
     tools = structs.field("tool").to_pylist()
     values = structs.field(part).to_pylist()
     ends = column.offsets.to_numpy() - column.offsets[0].as_py()
     for start, end in pairwise(ends.tolist()):
-        names = tools[start:end]
-        by_tool = dict(zip(names, values[start:end], strict=True))
-        is_whole = len(by_tool) == len(names)
-        yield by_tool if is_whole else Pairs(zip(names, values[start:end], strict=True))
+        yield dict_or_pairs(list(zip(tools[start:end], values[start:end], strict=True)))
 
 
-def _pairs_of_structs(where: str, field: str, part: str, value: object) -> Pairs:
+def _numbers_of_structs(where: str, field: str, part: str, value: object) -> dict[str, Any] | Pairs:
     if not isinstance(value, list) or not all(isinstance(i, dict) and i.keys() == {"tool", part} for i in value):
         refuse(where, field, f"be a list of structs (tool, {part})", value, "write_parquet shows the layout.")
-    return Pairs((item["tool"], item[part]) for item in value)
+    return dict_or_pairs([(item["tool"], item[part]) for item in value])
 
 
 def _files_of_table(path: str | PathLike[str]) -> list[Path]:

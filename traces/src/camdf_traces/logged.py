@@ -12,7 +12,7 @@ from camdf.core.rankings import Floats, LoggedTasks, Rankings
 from camdf.core.vectors import at_length_one
 from camdf.datasets.files import File
 from camdf.datasets.parquet import columns_of, tables_of
-from camdf.datasets.records import FOR_SCORES, Pairs, list_of_names, numbers, refuse, text
+from camdf.datasets.records import FOR_SCORES, list_of_names, numbers, refuse, text
 from camdf.errors import DataError, require
 from camdf.examples.mined import AskedBy, Uncensored
 from camdf_traces.runs import TASK_COLUMNS, TO_GET_RANKINGS, has_usable_ranking, unranked
@@ -213,8 +213,8 @@ def _refuse_broken(path: File, ranked: pl.DataFrame) -> None:
         scores = row["scores"] or []
         if len(scores) != len(row["ranked"]):
             refuse(where, "scores", f"hold {len(row['ranked'])} numbers, one for each ranked tool", scores, "Add them.")
-        pairs = Pairs(zip(row["ranked"], scores, strict=True))
-        numbers(where, "scores", pairs, positive=False, remedy=FOR_SCORES)
+        by_tool = dict(zip(row["ranked"], scores, strict=True))
+        numbers(where, "scores", by_tool, positive=False, remedy=FOR_SCORES)
     repeated = ranked.filter(polars.col("task_id").is_duplicated())
     if len(repeated):
         task_id = repeated["task_id"][0]
