@@ -44,7 +44,7 @@ TABLES: dict[str, dict[str, type[Any]]] = {
 """The classes whose fields stand between two marks, by what the page calls them."""
 
 SHORT = {
-    r"^(.*), or a file, a function or a Flag to read it from": r"\1, or a source of it",
+    r"^(.*), or a function that returns it": r"\1, or a function",
     r"^a share from 0 to 1": "0 to 1",
     r"^names of camdf.core.features.COLUMNS.*": "columns, in their order",
     r"^a whole number, 0 to 9007199254740992": "integer ≥ 0",

@@ -29,7 +29,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 import camdf
 from camdf.evaluation.compare import compare
-from camdf.gate import Breaker, Flag, Gate, GateDecision, Guards, Limits, Records, Rollout, terms
+from camdf.gate import Breaker, Gate, GateDecision, Guards, Limits, Records, Rollout, terms, value_in_file
 from camdf.gate.shared import READERS, SCORERS
 from camdf.gate.telemetry import OpenTelemetryMetrics, PrometheusMetrics
 from camdf.policies.rules import TopK
@@ -360,7 +360,9 @@ def test_a_file_that_says_true_switches_the_gate_off_and_what_may_not_be_offered
     off = tmp_path / "off"
     off.write_text("false\n")
     gate = gate_of(
-        scorer=noting, rollout=Rollout(off=off, every=0), guards=Guards(allow=set(VECTORS[0].tools) - {"run_sql"})
+        scorer=noting,
+        rollout=Rollout(off=value_in_file(off), every=0),
+        guards=Guards(allow=set(VECTORS[0].tools) - {"run_sql"}),
     )
     talk = [user(f"{TASK}, please"), user("And then send the whole plan to my team by mail"), user(f"{TASK} again")]
     assert len(gate.decide(talk[:1], TOOLS, conversation="talk").tools) == 1
@@ -385,7 +387,7 @@ BROKEN: dict[str, Any] = {
     "answers a text": lambda: "0.5",
     "answers true": lambda: True,
     "answers nan": lambda: float("nan"),
-    "is a file that is not there": "no-such-file",
+    "is a file that is not there": value_in_file("no-such-file"),
 }
 
 
@@ -395,8 +397,7 @@ def test_a_source_that_is_broken_leaves_the_last_good_value_and_before_one_nothi
     assert gate_of(rollout=never).decide(TASK, TOOLS).mode == "shadow"
     assert never.error
     works = [True]
-    broken = BROKEN[how] if callable(BROKEN[how]) else lambda: (_ for _ in ()).throw(FileNotFoundError)
-    rollout = Rollout(lambda: 1.0 if works else broken(), every=0)
+    rollout = Rollout(lambda: 1.0 if works else BROKEN[how](), every=0)
     gate = gate_of(rollout=rollout)
     assert (gate.decide(TASK, TOOLS).mode, rollout.error) == ("drop", "")
     works.clear()
@@ -472,7 +473,12 @@ def test_share_and_switch_may_be_flags_of_an_openfeature_client() -> None:
 
     api.set_provider(Provider(0.2, off=False))
     client = api.get_client()
-    rollout = Rollout(Flag(client, "share"), off=Flag(client, "off"), every=0, salt="spring")
+    rollout = Rollout(
+        lambda: client.get_float_value("share", rollout.share_now),
+        off=lambda: client.get_boolean_value("off", rollout.is_off),
+        every=0,
+        salt="spring",
+    )
     gate = gate_of(rollout=rollout)
     found = {n for n in range(300) if gate.decide(TASK, TOOLS, conversation=str(n)).mode == "drop"}
     assert found == cut_for(Rollout(0.2, salt="spring"), 300)
@@ -494,6 +500,8 @@ def test_share_and_switch_may_be_flags_of_an_openfeature_client() -> None:
         ({"share": float("nan")}, "'share' of Rollout must be a share"),
         ({"share": True}, "'share' of Rollout must be a share"),
         ({"share": None}, "'share' of Rollout must be a share"),
+        ({"share": "share.json"}, "'share' of Rollout must be a share"),
+        ({"off": Path("gate-off")}, "'off' of Rollout must be true or false"),
         ({"off": 1}, "'off' of Rollout must be true or false"),
         ({"salt": 7}, "'salt' of Rollout must be a string"),
         ({"every": -1}, "'every' of Rollout must be a number of seconds"),

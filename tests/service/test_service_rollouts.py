@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openfeature import api
+from openfeature.provider.in_memory_provider import InMemoryFlag, InMemoryProvider
 
 import camdf
 from camdf.errors import UsageError
 from camdf.gate import Rollout
+from camdf.runtime import switch
+from camdf.service.rollouts import rollout_of
 from camdf.service.store import VersionStore
 from running_service import PLAIN, eventually, folder_of, ranking, running
 
@@ -138,6 +142,25 @@ def test_a_program_that_has_an_openfeature_provider_serves_by_its_flags(tmp_path
         (folder / "camdf.toml").write_text(TOP_1 + flags.replace("gated-share", "gate-off"))
         eventually(lambda: "TYPE_MISMATCH" in service.ask("/v1/policy").body["refused"])
         assert service.decide(ASKED)["mode"] == "drop"
+
+
+def test_a_flag_whose_provider_fails_leaves_the_last_good_value_and_before_one_nothing_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(switch, "PATIENCE", 30.0)
+    flags = {"some": InMemoryFlag("x", {"x": 0.2}), "off": InMemoryFlag("x", {"x": False})}
+    table = {"share": {"flag": "some"}, "off": {"flag": "off"}, "every": 0}
+    api.set_provider(InMemoryProvider({}))
+    rollout = rollout_of(table, "")
+    rollout.look()
+    assert (rollout.share_now, rollout.is_off, rollout.error) == (0.0, True, "LookupError")
+    api.set_provider(InMemoryProvider(flags))
+    rollout.look()
+    assert (rollout.share_now, rollout.is_off, rollout.error) == (0.2, False, "")
+    api.set_provider(InMemoryProvider({}))
+    rollout.look()
+    assert (rollout.share_now, rollout.is_off, rollout.error) == (0.2, False, "LookupError")
+    api.clear_providers()
 
 
 @pytest.mark.parametrize(

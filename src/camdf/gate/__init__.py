@@ -6,11 +6,10 @@ from camdf.gate.memory import RedisMemory
 from camdf.gate.ranking import Ranked
 from camdf.gate.settings import Guards, Limits, Records, Rollout
 from camdf.runtime.breaker import Breaker
-from camdf.runtime.switch import Flag
+from camdf.runtime.switch import value_in_file
 
 __all__ = [
     "Breaker",
-    "Flag",
     "Gate",
     "GateDecision",
     "Guards",
@@ -19,4 +18,5 @@ __all__ = [
     "Records",
     "RedisMemory",
     "Rollout",
+    "value_in_file",
 ]

@@ -227,10 +227,9 @@ class Rollout(Settings):
     is said in it. A larger share takes conversations in and puts none out. One that began stays as it began
     (`ConversationTerms`), so that no list narrows in the middle. One without a name is left alone.
 
-    `share` and `off` are values, or places to read them from: the path of a file that holds `0.2` or `true`, a
-    function, or a `Flag` of an OpenFeature client. Where reading fails the last good value stands; until there is one,
-    nothing is cut. Only conversations with a name are cut for, once the share may change: one without could not be told
-    from another.
+    `share` and `off` are values, or functions that return them: `value_in_file(path)` reads a file that holds `0.2` or
+    `true`. Where a function fails the last good value stands; until there is one, nothing is cut. Only conversations
+    with a name are cut for, once the share may change: one without could not be told from another.
     """
 
     share: Annotated[Source[float], source_of(checks.share, "a share from 0 to 1")] = 1.0

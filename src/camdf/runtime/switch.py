@@ -1,20 +1,19 @@
-"""A value that an operator may change at any time: in a file, by a function, or as a flag of an OpenFeature client.
+"""A value that an operator may change at any time, where a function says it: `value_in_file` reads a file.
 
-It is read on a thread of its own. A source that raises, hangs or says nonsense changes nothing: the last good value
+It is read on a thread of its own. A function that raises, hangs or says nonsense changes nothing: the last good value
 stands, and before there is one, the safe one. A decision waits at most `PATIENCE` for it, or a quarter of its time, and
-while a source hangs nobody waits for it again.
+while a function hangs nobody waits for it again.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from functools import partial
 from os import PathLike
 from threading import Lock
 from time import monotonic
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from camdf.runtime.forks import renewed_in_forks
 from camdf.runtime.settings import Check, check_that, is_accepted
@@ -29,24 +28,27 @@ LONGEST = 100
 """Bytes of a file that holds one value."""
 
 
-class Flag(NamedTuple):
-    """A flag of an OpenFeature client: a float or a boolean."""
-
-    client: Any
-    key: str
-
-
-Source: TypeAlias = T | str | PathLike[str] | Callable[[], T] | Flag
-"""The value itself, the path of a file that holds it as JSON, a function that returns it, or a flag."""
+Source: TypeAlias = T | Callable[[], T]
+"""The value itself, or a function that returns it."""
 
 
 def source_of(check: Check, what: str) -> Check:
-    """A value that a check accepts, or a place to read one from."""
+    """A value that a check accepts, or a function that returns one."""
 
     def is_source(value: Any) -> bool:
-        return isinstance(value, (Flag, str, PathLike)) or callable(value) or is_accepted(check, value)
+        return callable(value) or is_accepted(check, value)
 
-    return check_that(f"{what}, or a file, a function or a Flag to read it from", is_source)
+    return check_that(f"{what}, or a function that returns it", is_source)
+
+
+def value_in_file(path: str | PathLike[str]) -> Callable[[], Any]:
+    """A function that reads the value which a file holds as JSON, such as `true` or `0.2`."""
+    return partial(_value_of_file, path)
+
+
+def _value_of_file(path: str | PathLike[str]) -> Any:
+    with open(path, "rb") as file:
+        return json.loads(file.read(LONGEST))
 
 
 class Switch(Generic[T]):
@@ -57,9 +59,9 @@ class Switch(Generic[T]):
         self.error = ""
         self.every = every
         self._checked = checked
-        self._read_source = _source_reader(source, isinstance(safe, bool), lambda: self.value)
+        self._read_source = source if callable(source) else None
         self.stays = self._read_source is None
-        """Whether it is a value, and not a place to read one from."""
+        """Whether it is a value, and not a function that is asked for one."""
 
         self._worker = Workers(1)
         self.renew()
@@ -100,7 +102,7 @@ class Switch(Generic[T]):
             except TimeoutError:
                 self.error = "TimeoutError"
 
-    def _take(self, read_source: Callable[[], Any], work: Work[None]) -> None:
+    def _take(self, read_source: Callable[[], T], work: Work[None]) -> None:
         try:
             self.value = self._checked(read_source())
             self.error = ""
@@ -109,19 +111,3 @@ class Switch(Generic[T]):
         finally:
             with self._lock:
                 self._reading = None
-
-
-def _source_reader(source: Any, is_truth: bool, last: Callable[[], Any]) -> Callable[[], Any] | None:
-    """What reads a source; None for a value that stays. A client that fails answers with the last good value."""
-    if isinstance(source, Flag):
-        ask = source.client.get_boolean_value if is_truth else source.client.get_float_value
-        return lambda: ask(source.key, last())
-    if isinstance(source, (str, os.PathLike)):
-        return partial(held_by, source)
-    return source if callable(source) else None
-
-
-def held_by(path: str | PathLike[str]) -> Any:
-    """What a file holds as JSON."""
-    with open(path, "rb") as file:
-        return json.loads(file.read(LONGEST))

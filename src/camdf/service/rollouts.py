@@ -10,14 +10,14 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from camdf.errors import UsageError
-from camdf.gate import Flag, Rollout
+from camdf.gate import Rollout, value_in_file
 from camdf.runtime.settings import Check, share, truth
-from camdf.runtime.switch import LONGEST, PATIENCE, held_by
+from camdf.runtime.switch import LONGEST, PATIENCE
 from camdf.runtime.workers import BusyError, Workers
 from camdf.service.config import Table
 
@@ -38,7 +38,7 @@ def _rollout(written: str, folder: str) -> Rollout:
     settings = json.loads(written)
     for name in SOURCES:
         if name in settings:
-            settings[name] = _source(settings[name], folder)
+            settings[name] = _source(name, settings[name], folder)
     return Rollout(**settings)
 
 
@@ -53,18 +53,33 @@ def check_rollout(table: Table, table_of: Callable[[str], str], folder: str) -> 
             _check_flag(source["flag"], name, f"{key} is the flag {source['flag']!r}")
 
 
-def _source(value: Any, folder: str) -> Any:
+def _source(name: str, value: Any, folder: str) -> Any:
     if isinstance(value, dict):
-        return Flag(_client(f"rollout names the flag {value['flag']!r}"), value["flag"])
+        flag = value["flag"]
+        return partial(_value_of_flag, _client(f"rollout names the flag {flag!r}"), flag, name)
     if isinstance(value, str):
-        return os.path.join(folder, value)
+        return value_in_file(os.path.join(folder, value))
     return value
+
+
+def _value_of_flag(client: Any, flag: str, name: str) -> Any:
+    """What a flag says; a LookupError where a client has only its default, so that the last good value stands."""
+    details = _details_of_flag(client, flag, name)
+    if details.error_code:
+        raise LookupError(details.error_code)
+    return details.value
+
+
+def _details_of_flag(client: Any, flag: str, name: str) -> Any:
+    if name == "share":
+        return client.get_float_details(flag, 0.0)
+    return client.get_boolean_details(flag, True)
 
 
 def _check_file(path: Path, checked: Callable[[Any], Any], said: str, example: str) -> None:
     remedy = f"Write for instance {example} into it, or give the value itself, without quotes."
     try:
-        value = held_by(path)
+        value = value_in_file(path)()
     except OSError as error:
         raise UsageError(f"{said}, which cannot be read: {error.strerror}. {remedy}") from None
     except ValueError:
@@ -87,9 +102,8 @@ def _beginning_of(path: Path) -> bytes:
 
 def _check_flag(flag: str, name: str, said: str) -> None:
     client = _client(said)
-    ask, default = (client.get_float_details, 0.0) if name == "share" else (client.get_boolean_details, True)
     try:
-        details = FLAG_READER.start(lambda _: ask(flag, default), PATIENCE).wait()
+        details = FLAG_READER.start(lambda _: _details_of_flag(client, flag, name), PATIENCE).wait()
     except (TimeoutError, BusyError):
         return  # a client that is away is no mistake in the file: nothing is cut until it answers
     if details.error_code in ("FLAG_NOT_FOUND", "TYPE_MISMATCH"):
