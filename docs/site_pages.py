@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections.abc import Iterator
 from os.path import normpath, relpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,6 +71,11 @@ REFERENCE = {
 }
 """The modules of the reference, a page each, with the names that users call; all of them where none are named."""
 
+CODE = tuple(
+    f"{folder}/" for folder in ("src", "lab/src", "traces/src", "examples", "tests", "benchmarks", "scripts", "deploy")
+)
+"""Folders whose files the site shows where a page links to them."""
+
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)]*)?\)")
 
 
@@ -109,18 +115,9 @@ def on_files(files: Files, config: Any) -> Files:
     files.append(File.generated(config, "reference/index.md", content="\n".join(parts) + "\n"))
     folders = ("docs/**/*.md", "lab/docs/*.md", "traces/docs/*.md")
     written = (*(path for folder in folders for path in ROOT.glob(folder)), *map(ROOT.joinpath, ELSEWHERE))
-    pages = [page.read_text(encoding="utf-8") for page in written]
-    named = {
-        match
-        for page in pages
-        for match in re.findall(
-            r"\]\((?:\.\./)*((?:lab/src|traces/src|src|examples|tests|benchmarks|scripts|deploy)/[^)#\s]+)", page
-        )
-    }
-    for name in sorted(named):
-        if (ROOT / name).is_file():
-            content = _notebook(name) if name.endswith(".ipynb") else _listing(name)
-            files.append(File.generated(config, _code(name), content=content))
+    for name in sorted({name for page in written for name in _linked_code(page)}):
+        content = _notebook(name) if name.endswith(".ipynb") else _listing(name)
+        files.append(File.generated(config, _code(name), content=content))
     return files
 
 
@@ -129,6 +126,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     if page.file.generated_by is not None:
         return markdown
     return _linked(markdown, f"docs/{page.file.src_uri}")
+
+
+def _linked_code(page: Path) -> Iterator[str]:
+    """The files of code that a page of the repository links to, by their paths in it."""
+    for linked in re.findall(r"\]\(([^)#\s:]+)", page.read_text(encoding="utf-8")):
+        name = relpath(page.parent / linked, ROOT)
+        if name.startswith(CODE) and (ROOT / name).is_file():
+            yield name
 
 
 def _first_line(module: str) -> str:
