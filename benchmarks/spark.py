@@ -37,7 +37,6 @@ from typing import Any
 import numpy as np
 
 from camdf import Payoff
-from camdf_traces.spans import SPAN_COLUMNS
 from camdf_traces.spark import mining
 from camdf_traces.tasks import mine
 
@@ -151,10 +150,9 @@ def ours(session: Any, files: list[str], output: Path) -> dict[str, Any]:
 def bare(session: Any, files: list[str], output: Path) -> dict[str, Any]:
     """The same shuffle, an identity mapInArrow in place of ours, and the tasks sorted and written."""
     sql = import_module("pyspark.sql.functions")
-    columns = [name for name in SPAN_COLUMNS if name != "text"]
 
     def mined() -> None:
-        spans = session.read.parquet(*files).select(columns)
+        spans = session.read.parquet(*files).drop("text")
         partitions = max(-(-spans.count() // mining.SPANS_A_PARTITION), 2)
         together = spans.repartition(partitions, "trace_id").mapInArrow(identity, spans.schema)
         together.write.format("noop").mode("overwrite").save()
