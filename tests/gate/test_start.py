@@ -86,7 +86,7 @@ def test_the_search_is_sent_only_where_it_leads_somewhere_and_its_names_are_free
     shadow = Gate.start(TOOLS, scorer=first, mode="shadow")
     assert len(shadow.decide("Do a thing", TOOLS).openai()) == len(TOOLS)
     own = [Tool("find_tool", "Finds a tool in the shed."), *TOOLS]
-    assert len(Gate.start(own, scorer=first).decide("Do a thing", own).anthropic()) == 8
+    assert len(Gate.start(own, scorer=first).decide("Do a thing", own).anthropic()) == len(own), "nothing is cut"
 
 
 def test_the_providers_own_tools_are_sent_as_they_are() -> None:

@@ -300,7 +300,7 @@ def test_where_any_pressure_keeps_the_level_nothing_is_acquired() -> None:
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.5, float("nan")])
 def test_levels_lie_between_0_and_1(level: float) -> None:
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(ValueError, match="above 0 and below 1"):
         pressure_for_sufficiency(ByScore(), fresh(False), min_sufficiency=level)
 
 

@@ -371,7 +371,8 @@ def test_the_request_shows_the_task_the_tools_and_the_schema_of_the_answer() -> 
     system, user = (message["content"] for message in request["messages"])
     assert VARIANTS["default"] in system
     assert TASK in user
-    assert says(user, "get_weather", "sendMail")
+    assert says(user, "get_weather")
+    assert says(user, "sendMail")
     schema = request["response_format"]["json_schema"]["schema"]
     assert schema["required"] == ["get_weather", "sendMail"]
     assert schema["properties"]["sendMail"] == {"type": "number", "minimum": 0, "maximum": 1}

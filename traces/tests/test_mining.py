@@ -790,7 +790,7 @@ def test_a_broken_row_of_mined_tasks_is_refused_with_row_field_and_remedy(
 
 def test_a_table_of_mined_tasks_is_refused_as_a_file_of_ones_own_with_what_reads_it(tmp_path: Path) -> None:
     mine(arrow_table([RANKED, ASKS])).tasks.write_parquet(tmp_path / "tasks.parquet")
-    with pytest.raises(DataError, match=r"camdf\.logs\.mined\.read_logged"):
+    with pytest.raises(DataError, match=r"camdf\.examples\.mined\.read_logged"):
         datasets.read(tmp_path / "tasks.parquet")
     pl.DataFrame(schema={"ranked": pl.List(pl.String), "called": pl.List(pl.String)}).write_parquet(
         tmp_path / "a.parquet"

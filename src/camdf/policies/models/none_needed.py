@@ -41,8 +41,8 @@ SUREST = 30.0
 def empty_set_odds(probability: Floats, listed: Bools, law: SizeLaw, sharpness: float) -> Floats:
     """(n,): o(x) of every task, whose candidates are required with these probabilities."""
     log_not = log_not_required(sharpened(probability, sharpness), listed)
-    by_size = np.array(law.weights)[:, None] * size_chances(log_not)[1:, :, -1]
-    odds: Floats = before_each(log_not)[:, -1] - np.log(np.maximum(over_columns(by_size), TINY))
+    by_size = np.array(law.weights)[:, None, None] * size_chances(log_not)[1:, :, -1:]
+    odds: Floats = before_each(log_not)[:, -1] - np.log(np.maximum(over_columns(by_size)[:, 0], TINY))
     return np.minimum(np.maximum(odds, -SUREST), SUREST)
 
 
