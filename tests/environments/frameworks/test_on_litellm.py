@@ -43,6 +43,7 @@ TRIP = VECTORS[0]
 
 CHAT = "acompletion"
 GATING = """
+from camdf.gate import Guards
 from golden import golden_gate, overlap
 from camdf.integrations.litellm import ToolGate
 
@@ -51,7 +52,7 @@ def fragile(task, tools):
         raise RuntimeError
     return overlap(task, tools)
 
-gate_hook = ToolGate(golden_gate(fragile, allow=lambda tool: tool.name != "forbidden"))
+gate_hook = ToolGate(golden_gate(fragile, guards=Guards(allow=lambda tool: tool.name != "forbidden")))
 """
 sessions = (f"session-{number}" for number in count())
 
