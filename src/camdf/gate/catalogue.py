@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from marshal import dumps
 from math import inf
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -149,7 +150,7 @@ class Catalogues(Locked):
 
 def _are_equal(kept: list[Any], listed: list[Any]) -> bool:
     try:
-        return kept == listed
+        return kept == listed and dumps(kept, 2) == dumps(listed, 2)  # 0 equals False, and is written otherwise
     except Exception:  # some objects cannot be compared
         return False
 
