@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import camdf
 from camdf import tools as viewing
 from camdf.gate import Gate, GateDecision, Guards, Limits
-from camdf.gate.catalogue import BYTES_KEPT, LISTS_KEPT, Catalogues
+from camdf.gate.catalogue import BYTES_KEPT, LISTS_KEPT, CatalogueReader, Catalogues
 from camdf.prices import Prices
 from camdf.tools import FromServer, Tool
 
@@ -128,9 +128,11 @@ def test_what_may_be_offered_is_asked_anew_of_a_function() -> None:
 
 def test_what_is_kept_is_bounded_in_number_and_size() -> None:
     kept = Catalogues()
-    reader = object()
+    reader = CatalogueReader(Guards(), Limits(), None, kept)
     for number in range(2 * LISTS_KEPT):
-        kept.keep(reader, [number], 1, camdf.gate.catalogue.Catalogue({}))
+        reader.read([definition("a", f"Does {number}.", {})])
     assert len(kept._kept) == LISTS_KEPT
-    kept.keep(reader, ["large"], BYTES_KEPT, camdf.gate.catalogue.Catalogue({}))
-    assert [entry.listed for entry in kept._kept] == [["large"]]
+    for letter in "abcdefghijklm":
+        reader.read([definition("a", letter * (BYTES_KEPT // 10 - 1_000), {})])
+    reader.read([definition("a", "n" * (BYTES_KEPT // 10), {})])  # too large to keep
+    assert [entry.catalogue.tools["a"].description[0] for entry in kept._kept] == list("mlkjihgfed")

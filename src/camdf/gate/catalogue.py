@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from marshal import dumps
 from math import inf
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -116,12 +115,39 @@ def unread_catalogue(tools: Iterable[Any], *, refuse: bool) -> tuple[Catalogue, 
     return Catalogue(by_key, tuple(by_key), marked=last_marked(offered)), offered
 
 
+class _Snapshot(NamedTuple):
+    """What a list holds, as nobody can change it: definitions as bytes, in which 0 and False differ."""
+
+    servers: list[str | None]
+    ours: list[Tool | None]
+    """The tools that are a `Tool`, which is never changed."""
+
+    definitions: bytes
+    """All others."""
+
+    @classmethod
+    def of(cls, listed: list[Any]) -> _Snapshot:
+        """Raises ValueError where the list holds other than plain values: nobody knows whether these stay the same."""
+        servers = [native.server if isinstance(native, FromServer) else None for native in listed]
+        natives = [native.tool if isinstance(native, FromServer) else native for native in listed]
+        ours = [native if type(native) is Tool else None for native in natives]
+        definitions = [None if type(native) is Tool else native for native in natives]
+        return cls(servers, ours, marshal.dumps(definitions, 2))
+
+    def listed(self) -> list[Any]:
+        """The list again, of which nobody else has a part."""
+        natives = [ours or native for ours, native in zip(self.ours, marshal.loads(self.definitions), strict=True)]
+        return [
+            native if server is None else FromServer(server, native)
+            for server, native in zip(self.servers, natives, strict=True)
+        ]
+
+
 class _KeptList(NamedTuple):
     """A list as it was read, by whom, and what came of it."""
 
-    reader: object
-    listed: list[Any]
-    size: int
+    reader: CatalogueReader
+    snapshot: _Snapshot
     catalogue: Catalogue
 
 
@@ -132,27 +158,27 @@ class Catalogues(Locked):
         self._kept: tuple[_KeptList, ...] = ()
         super().__init__()
 
-    def known(self, reader: object, listed: list[Any]) -> Catalogue | None:
-        """What came of the same list when this reader read it; None where nobody knows."""
+    def read_once(self, reader: CatalogueReader, listed: list[Any]) -> Catalogue:
+        """What came of the same list when this reader read it, else what comes of it now, which is kept."""
+        try:
+            snapshot = _Snapshot.of(listed)
+        except ValueError:
+            return reader.read_list(listed)
         for kept in self._kept:
-            if kept.reader is reader and len(kept.listed) == len(listed) and _are_equal(kept.listed, listed):
+            if kept.reader is reader and kept.snapshot == snapshot:
                 return kept.catalogue
-        return None
+        catalogue = reader.read_list(snapshot.listed())
+        if len(snapshot.definitions) <= BYTES_KEPT // 10:
+            self._keep(_KeptList(reader, snapshot, catalogue))
+        return catalogue
 
-    def keep(self, reader: object, listed: list[Any], size: int, catalogue: Catalogue) -> None:
-        """Keep what came of a list, and forget the lists that were read first where these are too many."""
+    def _keep(self, read: _KeptList) -> None:
+        """Forgets the lists that were read first where these are too many."""
         with self._lock:
-            kept = (_KeptList(reader, listed, size, catalogue), *self._kept)[:LISTS_KEPT]
-            while sum(entry.size for entry in kept) > BYTES_KEPT:
+            kept = (read, *self._kept)[:LISTS_KEPT]
+            while sum(len(entry.snapshot.definitions) for entry in kept) > BYTES_KEPT:
                 kept = kept[:-1]
             self._kept = kept
-
-
-def _are_equal(kept: list[Any], listed: list[Any]) -> bool:
-    try:
-        return kept == listed and dumps(kept, 2) == dumps(listed, 2)  # 0 equals False, and is written otherwise
-    except Exception:  # some objects cannot be compared
-        return False
 
 
 class CatalogueReader:
@@ -170,28 +196,15 @@ class CatalogueReader:
     def read(self, tools: Iterable[Any]) -> tuple[Catalogue, dict[str, Any]]:
         """A list as it is read, and the tools that may be offered as the harness has them, by key."""
         listed = list(tools) if isinstance(tools, (list, tuple)) else tools_as_given(tools)
-        if self.keeps:
-            catalogue = self.catalogues.known(self, listed) or self._read_and_keep(listed)
-        else:
-            catalogue = self._read_list(listed)
+        catalogue = self.catalogues.read_once(self, listed) if self.keeps else self.read_list(listed)
         bare = [native.tool if isinstance(native, FromServer) else native for native in listed]
         natives = dict(zip(catalogue.tools, bare, strict=True))
         if len(catalogue.offered) < len(natives):
             natives = {key: natives[key] for key in catalogue.offered}
         return catalogue, natives
 
-    def _read_and_keep(self, listed: list[Any]) -> Catalogue:
-        try:
-            size, copied = _copy_of_list(listed)
-        except ValueError:  # it holds other than plain values, so nobody knows whether it stays the same
-            return self._read_list(listed)
-        if size > BYTES_KEPT // 10:
-            return self._read_list(listed)
-        catalogue = self._read_list(copied)
-        self.catalogues.keep(self, copied, size, catalogue)
-        return catalogue
-
-    def _read_list(self, listed: Sequence[Any]) -> Catalogue:
+    def read_list(self, listed: Sequence[Any]) -> Catalogue:
+        """What guards, limits and prices say of the tools of a list."""
         guards = self.guards
         tools = keyed(map(viewed_tool, listed), guards.trusted)
         authorized = guards.offered(tools)
@@ -243,19 +256,3 @@ def _name_in_prices(prices: Mapping[str, float], key: str, tool: Tool) -> str:
         if name in prices:
             return name
     return tool.name
-
-
-def _copy_of_list(listed: Iterable[Any]) -> tuple[int, list[Any]]:
-    """How many bytes the definitions of a list have, and a copy of it that nobody else can change."""
-    size = 0
-    copied: list[Any] = []
-    for native in listed:
-        tool = native_of(native)
-        if type(tool) is not Tool:  # a tool of ours is never changed
-            packed = marshal.dumps(tool, 2)
-            size += len(packed)
-            tool = marshal.loads(packed)
-        if isinstance(native, FromServer):
-            tool = FromServer(native.server, tool)
-        copied.append(tool)
-    return size, copied
