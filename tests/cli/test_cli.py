@@ -33,6 +33,7 @@ from camdf.runtime.progress import shown
 from camdf.scorers import BM25, record_of
 from camdf_lab import domains
 from camdf_traces import cli as traces
+from saying import refuses, says
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +64,10 @@ def test_fit_writes_a_policy_and_says_in_a_sentence_whether_it_pays(
     code = main(["fit", str(data), "-o", str(output), "--cost-pressure", "0.12", "--splits", "4", "--policy", "cam-df"])
     printed, progress = capsys.readouterr()
     assert code == 0
-    assert progress.endswith("4 of 4 splits, about 0 s left\n")
+    assert progress.endswith("\n")
+    assert says(progress.splitlines()[-1], "4 of 4 splits … 0 s")
     assert "28 tasks, 18 groups" in printed
-    assert re.search(
-        r"^cam-df (is worth it|is not worth it|not shown to be worth it): [+-]0\.\d{3} over the best simple rule",
-        printed,
-        re.M,
-    )
+    assert re.search(r"^cam-df .*worth it: [+-]0\.\d{3} over .*rule", printed, re.M)
     policy = camdf.load(output)
     assert policy.kind == "cam-df"
     recorded = json.loads(output.read_text())["training"]
@@ -85,13 +83,13 @@ def test_evaluate_measures_a_saved_policy_and_warns_of_its_own_training_tasks(
     capsys.readouterr()
     assert main(["evaluate", str(output), str(data), "--splits", "4"]) == 0
     printed, progress = capsys.readouterr()
-    assert progress.endswith("4 of 4 splits, about 0 s left\n")
+    assert says(progress.splitlines()[-1], "4 of 4 splits … 0 s")
     assert "minus 0.125 times cost" in printed
-    assert "fitted on these very tasks" in printed
+    assert says(printed, "Warning … fitted … these very tasks")
     other = tmp_path / "other.parquet"
     datasets.write_parquet(domains.load("airline", "minilm", dispersion=1.0), other)
     assert main(["evaluate", str(output), str(other), "--splits", "4"]) == 0
-    assert "fitted on these very tasks" not in capsys.readouterr().out
+    assert "very tasks" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -99,11 +97,11 @@ def test_evaluate_measures_a_saved_policy_and_warns_of_its_own_training_tasks(
     [
         (
             ["fit", "{data}", "-o", "x.json", "--cost-pressure", "0.1", "--policy", "magic"],
-            "must be one of: acquire-all",
+            "policy … acquire-all",
         ),
         (
             ["fit", "{data}", "-o", "x.json", "--cost-pressure", "-1"],
-            "'cost_pressure' of Payoff must be a number, 0 or more",
+            "'cost_pressure' of Payoff … 0 or more … -1",
         ),
         (["fit", "missing.jsonl", "-o", "x.json", "--cost-pressure", "0.1"], "missing.jsonl"),
         (["evaluate", "{data}", "{data}"], "not a usable policy"),
@@ -115,7 +113,7 @@ def test_what_cannot_run_says_why_and_exits_with_2(
     assert main([argument.format(data=data) for argument in arguments]) == 2
     error = capsys.readouterr().err
     assert error.startswith("camdf: ")
-    assert message in error
+    assert says(error, message)
 
 
 def test_a_policy_that_serves_any_payoff_is_evaluated_at_a_named_one(
@@ -123,7 +121,7 @@ def test_a_policy_that_serves_any_payoff_is_evaluated_at_a_named_one(
 ) -> None:
     camdf.save(camdf.PlugIn(), tmp_path / "plug-in.json")
     assert main(["evaluate", str(tmp_path / "plug-in.json"), str(data)]) == 2
-    assert "Name it: --cost-pressure or --task-worth" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "--cost-pressure", "--task-worth")
     assert main(["evaluate", str(tmp_path / "plug-in.json"), str(data), "--cost-pressure", "0.1", "--splits", "4"]) == 0
 
 
@@ -132,21 +130,20 @@ def test_evaluate_needs_no_payoff_after_a_fit(
 ) -> None:
     assert camdf.load(fitted).training_.payoff == camdf.Payoff(0.12)  # type: ignore[union-attr]
     assert main(["evaluate", str(fitted), str(data), "--splits", "4"]) == 0
-    assert "Payoff: exact value minus 0.12 times cost.\n" in capsys.readouterr().out
+    assert says(capsys.readouterr().out, "Payoff: exact … 0.12 times cost.\n")
     for policy in ("expected-payoff-by-set", "score-threshold"):
         output = tmp_path / "two words.json"
         asked = ["--cost-pressure", "0.2", "--value", "partial", "--recourse", "0.5", "--splits", "4"]
         assert main(["fit", str(data), "-o", str(output), *asked, "--policy", policy]) == 0
         *_, last = capsys.readouterr().out.splitlines()
-        assert last == f"On newer tasks: camdf evaluate '{output}' newer.jsonl"
+        assert last.endswith(f": camdf evaluate '{output}' newer.jsonl")
         assert main(["evaluate", str(output), str(data), "--splits", "4"]) == 0
-        told = "Payoff: partial value minus {} times cost, with 0.5 left for each tool missed.\n"
-        assert told.format("0.2") in capsys.readouterr().out
+        assert says(capsys.readouterr().out, "Payoff: partial … 0.2 times cost … 0.5 left")
     camdf.save(
         camdf.ExpectedPayoffBySet().fit(datasets.read(data), camdf.Payoff(0)), output, camdf.load(output).training_
     )
     assert main(["evaluate", str(output), str(data), "--splits", "4", "--cost-pressure", "0.3"]) == 0
-    assert told.format("0.3") in capsys.readouterr().out
+    assert says(capsys.readouterr().out, "Payoff: partial … 0.3 times cost … 0.5 left")
 
 
 def test_the_default_policy_is_fitted_once_and_evaluated_at_another_pressure(
@@ -155,8 +152,7 @@ def test_the_default_policy_is_fitted_once_and_evaluated_at_another_pressure(
     assert camdf.load(fitted).kind == "expected-payoff-by-set"
     again = ["evaluate", str(fitted), str(data), "--cost-pressure", "0.3", "--value", "partial", "--splits", "4"]
     assert main([*again, "--recourse", "0.9"]) == 0
-    said = "Payoff: partial value minus 0.3 times cost, with 0.9 left for each tool missed."
-    assert said in capsys.readouterr().out
+    assert says(capsys.readouterr().out, "Payoff: partial … 0.3 times cost … 0.9 left")
 
 
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -306,7 +302,9 @@ def test_completion_without_its_extra_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["--completion", "bash"]) == 2
-    assert capsys.readouterr() == ("", "camdf: This needs shtab. Install it with: pip install 'camdf[completion]'\n")
+    printed, error = capsys.readouterr()
+    assert printed == ""
+    assert says(error, "camdf", "shtab", "pip install 'camdf[completion]'\n")
 
 
 def test_score_has_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -332,7 +330,7 @@ def test_mine_and_worth_have_json(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["worth", str(tools), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["modes"][0]["mode"] == "no gate"
-    assert told["sentence"].startswith("Gating saves neither money nor tokens here")
+    assert says(told["sentence"], "neither money nor tokens", "'allow'")
 
 
 @pytest.mark.parametrize("fails", ["os.fsync", "polars.DataFrame.write_parquet"])
@@ -398,12 +396,14 @@ def test_what_is_saved_against_giving_every_tool_is_told_in_the_unit_of_the_cost
     assert told["cost_saved"] == pytest.approx(every["cost"] - mine["cost"])
     gain = told["margin_over_every_tool"]["mean"]
     assert gain == pytest.approx(mine["payoff"] - every["payoff"])
-    assert (
-        f"Against giving every tool it costs {mine['cost']:.4f} a task instead of {every['cost']:.4f} "
-        f"({told['cost_saved']:.4f} saved, {told['cost_saved'] / every['cost']:.0%}) and keeps every required tool in "
-        f"{mine['sufficiency']:.0%} of tasks instead of {every['sufficiency']:.0%}: {gain:+.3f} in payoff "
-        f"({gain * 0.05:+.3g} a task in the unit of the costs), 95% CI"
-    ) in printed
+    assert says(
+        printed,
+        f"{mine['cost']:.4f} a task",
+        f"{every['cost']:.4f} ({told['cost_saved']:.4f} saved, {told['cost_saved'] / every['cost']:.0%})",
+        f"{mine['sufficiency']:.0%} of tasks … {every['sufficiency']:.0%}",
+        f"{gain:+.3f} in payoff ({gain * 0.05:+.3g} a task",
+        "95% CI",
+    )
     assert main(["fit", str(dollars), *asked, "--cost-pressure", "20"]) == 0
     assert "in payoff, 95% CI" in capsys.readouterr().out
 
@@ -420,7 +420,7 @@ def test_a_simple_rule_is_judged_by_its_margin_over_giving_every_tool(data: Path
     rule = fit(datasets.read_jsonl(data), camdf.Payoff(0.12), "fixed-k", splits=4).assessment
     assert rule.best_rule == EVERY_TOOL
     assert rule.margin == rule.over_every_tool
-    assert re.match(r"(is|not shown to be) worth it: [+-]0\.\d{3} over giving every tool, 95% CI", rule.verdict)
+    assert says(rule.verdict, rule.answer, f"{rule.margin.mean:+.3f} over … every tool … 95% CI")
 
 
 def test_a_policy_that_often_lacks_a_required_tool_is_warned_of(
@@ -431,15 +431,11 @@ def test_a_policy_that_often_lacks_a_required_tool_is_warned_of(
     asked = ["--cost-pressure", "0.1", "--splits", "4"]
     assert main(["evaluate", str(short), str(data), *asked]) == 0
     printed = capsys.readouterr().out
-    assert re.search(
-        r"^Warning: this policy keeps every required tool in only \d+% of tasks\. Where a miss", printed, re.M
-    )
+    assert re.search(r"^Warning: this policy .* \d+% of tasks\. .*camdf calibrate", printed, re.M)
     lines = [json.loads(line) for line in data.read_text().splitlines()]
     lacking.write_text("".join(json.dumps({**line, "n_required": 9}) + "\n" for line in lines))
     assert main(["evaluate", str(short), str(lacking), *asked]) == 0
-    assert (
-        "only 0% of tasks. The lists themselves hold them in only 0%: rank more candidates." in capsys.readouterr().out
-    )
+    assert says(capsys.readouterr().out, "0% of tasks … lists … 0%: rank more candidates")
     camdf.save(camdf.AcquireAll(), short)
     assert main(["evaluate", str(short), str(data), *asked]) == 0
     assert "Warning" not in capsys.readouterr().out
@@ -464,10 +460,8 @@ def test_tools_that_were_not_in_training_are_named(
     assert unseen_tools(camdf.load(output), datasets.read(data)) == {}
     capsys.readouterr()
     assert main(["evaluate", str(output), str(renamed), "--splits", "2"]) == 0
-    assert (
-        "Warning: 6 of the tools were not in training: new 0, new 1, new 2, new 3, new 4 and 1 more. They are listed "
-        "in 10 of 28 tasks and judged by score, rank and price alone; fit again once tasks with them are logged.\n"
-    ) in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert says(printed, "Warning: 6 … training: new 0, new 1, new 2, new 3, new 4 and 1 more … 10 of 28 tasks")
 
 
 @pytest.mark.parametrize("policy", [camdf.PlugIn(), camdf.cold_start()], ids=["plug-in", "cold start"])
@@ -501,17 +495,14 @@ def test_calibrate_says_what_one_gets_and_what_is_promised(
     sufficient = ((logged.required & acquired).sum(axis=1) == logged.n_required).mean()
     assert found.sufficiency.mean == sufficient >= 0.7
     assert (found.tools, found.tools_of_all) == (acquired.sum(axis=1).mean(), 6.0)
-    assert f"On these 28 tasks it keeps every required tool in {sufficient:.1%} of them (95% CI " in printed
-    assert "Promised: a task of a new group that is drawn as these 18 groups were gets every" in printed
-    assert "with a chance of at least 0.7, averaged over such draws" in printed
+    assert says(printed, f"28 tasks … required tool … {sufficient:.1%} … 95% CI")
+    assert says(printed, "Promised: … new group … 18 groups … 0.7")
     assert "Not promised: " in printed
     assert main(["calibrate", str(fitted), str(other), "--budget", "5", "--per-task"]) == 0
     printed = capsys.readouterr().out
     found = calibrate(policy, datasets.read(other), budget=5.0, per_task=True)
     assert found.dearest <= 5.0
-    assert (
-        f"Measured, not promised: the most expensive task costs {found.dearest:.2f}, the budget of 5 is met" in printed
-    )
+    assert says(printed, f"Measured, not promised: … {found.dearest:.2f} … budget of 5")
     with pytest.raises(camdf.UsageError, match="Name one of them"):
         calibrate(policy, logged)
 
@@ -612,7 +603,7 @@ def test_a_fit_says_where_it_stands_at_once_and_has_a_first_verdict_after_a_tent
     assert main([*fitted, "--policy", "score-threshold", "--splits", "20"]) == 0
     told = capsys.readouterr().err.splitlines()
     assert told[0] == "0 of 20 splits"
-    assert re.match(r"After a tenth of the splits: score-threshold (is worth it|does not|not shown)", told[1])
+    assert says(told[1], "tenth … splits: score-threshold … worth it")
 
 
 def test_the_first_verdict_is_that_of_so_many_splits(data: Path) -> None:
@@ -641,38 +632,39 @@ def logged_with(**changes: Any) -> camdf.LoggedTasks:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"scores": {"a": 0.9}}, "at most one tool, so there is nothing to choose. Log all candidates"),
-        ({"required": []}, "No task requires any tool"),
-        ({"required": ["A"]}, "Spell the tools in 'required' as in 'scores', or rank more"),
-        ({"required": ["a", "b"]}, "Every task required every tool of its list"),
+        ({"scores": {"a": 0.9}}, "list … at most one tool … all candidates"),
+        ({"required": []}, "No task … tool … 'required'"),
+        ({"required": ["A"]}, "No list … 'required' … 'scores'"),
+        ({"required": ["a", "b"]}, "Every task … every tool … all candidates"),
     ],
     ids=str,
 )
 def test_tasks_that_teach_nothing_are_refused_with_what_to_do(changes: dict[str, Any], message: str) -> None:
     for refused in (require_choice, lambda logged: fit(logged, camdf.Payoff(0.1))):
-        with pytest.raises(camdf.DataError, match=message):
+        with refuses(camdf.DataError, message):
             refused(logged_with(**changes))
-    with pytest.raises(camdf.DataError, match=message):
+    with refuses(camdf.DataError, message):
         assess(camdf.AcquireAll, logged_with(**changes), camdf.Payoff(0.1))
 
 
 def test_fewer_than_three_tasks_are_refused_with_what_to_do() -> None:
-    with pytest.raises(camdf.UsageError, match=r"at least three tasks.*Got 2\. Log more tasks; until then camdf.cold"):
+    with refuses(camdf.UsageError, "tasks", got=2) as refused:
         fit(logged_with().take(slice(0, 2)), camdf.Payoff(0.1))
+    assert says(str(refused.value), "three", "camdf.cold_start()")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--splits", "0"], "The --splits must be at least 1"),
-        (["--splits", "-3"], "The --splits must be at least 1"),
-        (["--seed", "-1"], "the --seed at least 0"),
-        (["--recourse", "-0.5"], "The 'recourse' of Payoff must be a share from 0 to 1"),
-        (["--recourse", "nan"], "The 'recourse' of Payoff must be a share from 0 to 1"),
-        (["--policy", "magic"], "The policy must be one of: "),
-        (["-o", "policy.txt"], "The output must end in .json. Got 'policy.txt' instead."),
-        (["-o", "{folder}/there.json"], "there.json is a folder. Name a file in it."),
-        (["-o", "{folder}/nowhere/policy.json"], "There is no folder {folder}/nowhere to write policy.json into."),
+        (["--splits", "0"], "--splits … at least 1"),
+        (["--splits", "-3"], "--splits … at least 1"),
+        (["--seed", "-1"], "--seed … at least 0"),
+        (["--recourse", "-0.5"], "'recourse' of Payoff … 0 to 1 … -0.5"),
+        (["--recourse", "nan"], "'recourse' of Payoff … 0 to 1 … nan"),
+        (["--policy", "magic"], "policy … acquire-all"),
+        (["-o", "policy.txt"], "output … .json … 'policy.txt'"),
+        (["-o", "{folder}/there.json"], "{folder}/there.json is a folder"),
+        (["-o", "{folder}/nowhere/policy.json"], "no folder {folder}/nowhere … policy.json"),
     ],
     ids=str,
 )
@@ -682,7 +674,7 @@ def test_what_makes_no_sense_is_refused_before_the_data_are_read(
     (tmp_path / "there.json").mkdir()
     told = [word.format(folder=tmp_path) for word in arguments]
     assert main(["fit", "not-there.jsonl", "-o", str(tmp_path / "x.json"), "--cost-pressure", "0.1", *told]) == 2
-    assert message.format(folder=tmp_path) in capsys.readouterr().err
+    assert says(capsys.readouterr().err, message.format(folder=tmp_path))
 
 
 def test_a_folder_that_may_not_be_written_to_is_refused_before_the_data_are_read(
@@ -690,9 +682,9 @@ def test_a_folder_that_may_not_be_written_to_is_refused_before_the_data_are_read
 ) -> None:
     monkeypatch.setattr("os.access", lambda path, mode: False)
     assert main(["fit", "not-there.jsonl", "-o", str(tmp_path / "x.json"), "--task-worth", "1"]) == 2
-    assert f"The folder {tmp_path} may not be written to. Name another." in capsys.readouterr().err
+    assert says(capsys.readouterr().err, f"folder {tmp_path} … not be written")
     assert main(["curve", "not-there.jsonl", "-o", str(tmp_path / "x.png"), "--task-worth", "1"]) == 2
-    assert "may not be written to" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, f"folder {tmp_path} … not be written")
 
 
 @pytest.mark.parametrize(
@@ -709,7 +701,7 @@ def test_a_folder_that_may_not_be_written_to_is_refused_before_the_data_are_read
 def test_an_output_of_another_kind_is_refused_before_the_work(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for output, told in (("tasks.csv", "must end in ."), (".", "is a folder. Name a file in it.")):
+    for output, told in (("tasks.csv", "must end in ."), (".", "is a folder")):
         assert main([*arguments, str(tmp_path / output)]) == 2
         assert told in capsys.readouterr().err
 
@@ -722,12 +714,12 @@ def test_only_a_command_that_can_go_on_is_said_to(
 
     score = ["score", "tasks", "--scorer", "bm25", "-o", "scores.jsonl"]
     for module, run, arguments, told in (
-        (scoring, "_score", score, "camdf: interrupted; finished work is kept, so run the same command again"),
+        (scoring, "_score", score, "camdf: interrupted … the same command again"),
         (traces, "chosen_prices", ["compare", "traces"], "camdf: interrupted\n"),
     ):
         monkeypatch.setattr(module, run, interrupted)
         assert main(arguments) == 130
-        assert capsys.readouterr().err.startswith(told)
+        assert says(capsys.readouterr().err, told)
 
 
 def test_a_terminal_without_a_letter_shows_another(tmp_path: Path) -> None:
@@ -752,12 +744,14 @@ def every_error(kind: type[CamdfError] = CamdfError) -> list[type[CamdfError]]:
 def test_every_error_of_ours_is_one_line_and_exit_code_2(
     kind: type[CamdfError], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    message = "The 'thing' must be so. Got 0."
+
     def failing(options: object) -> int:
-        raise kind("The thing must be so. Got something else instead.")
+        raise kind(message)
 
     monkeypatch.setattr(tools, "tools_in_file", failing)
     assert main(["worth", "tools.json"]) == 2
-    assert capsys.readouterr() == ("", "camdf: The thing must be so. Got something else instead.\n")
+    assert capsys.readouterr() == ("", f"camdf: {message}\n")
 
 
 def test_an_error_that_nobody_raised_on_purpose_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -799,13 +793,13 @@ def test_a_policy_of_your_own_is_fitted_and_evaluated_by_its_class(
     assert main([*evaluated, "--policy", "my_policies:Half"]) == 0
     assert "half.json " in capsys.readouterr().out
     for named, told in (
-        ("my_policies:Nameless", "must have a 'kind', under which it is saved"),
+        ("my_policies:Nameless", "must have a 'kind'"),
         ("my_policies:Whole", "must be importable as module:Class"),
         ("no_such_module:Half", "must be importable as module:Class"),
-        ("math:pi", "must be a class that extends camdf.Policy. Got 3.14"),
+        ("math:pi", "class … camdf.Policy … 3.141592653589793"),
     ):
         assert main([*fit_it, named]) == 2
-        assert told in capsys.readouterr().err
+        assert says(capsys.readouterr().err, told)
 
 
 # Commands of other distributions.
@@ -818,8 +812,9 @@ def test_a_command_whose_distribution_is_missing_names_the_extra_whatever_follow
     monkeypatch.setattr(brought, "GROUP", "no.such.group")
     for following in ([], ["--help"], ["traces.jsonl", "-o", "tasks.parquet"]):
         assert main([command, *following]) == 2
-        told = "camdf: This needs camdf_traces. Install it with: pip install 'camdf[mining]'\n"
-        assert capsys.readouterr() == ("", told)
+        printed, error = capsys.readouterr()
+        assert printed == ""
+        assert says(error, "camdf: … camdf_traces … pip install 'camdf[mining]'\n")
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
     assert f"\n  {command} " in capsys.readouterr().out
@@ -850,7 +845,7 @@ def test_what_reads_a_table_of_tasks_names_the_extra_where_its_distribution_is_m
         assert main([argument.format(policy=fitted) for argument in arguments]) == 2
     finally:
         mined.mined_tasks.cache_clear()
-    assert capsys.readouterr().err == "camdf: This needs camdf_traces. Install it with: pip install 'camdf[mining]'\n"
+    assert says(capsys.readouterr().err, "camdf: … camdf_traces … pip install 'camdf[mining]'\n")
 
 
 def test_a_file_of_ones_own_is_fitted_where_what_reads_traces_is_missing(
@@ -874,7 +869,7 @@ def test_the_lab_gets_whatever_follows_its_name(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out.startswith("usage: camdf lab run ")
     with pytest.raises(SystemExit, match="2"):
         main(["lab", "plot"])
-    assert capsys.readouterr().err == "camdf: there is no command 'plot'. See: camdf lab --help\n"
+    assert says(capsys.readouterr().err, "camdf: … 'plot' … camdf lab --help\n")
 
 
 @pytest.mark.parametrize("arguments", [["lab"], ["lab", "--help"], ["lab", "run", "main", "--json"]])
@@ -883,10 +878,9 @@ def test_where_the_lab_is_missing_the_command_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(lab, "PACKAGE", "no_such_package")
     assert main(arguments) == 2
-    assert capsys.readouterr() == (
-        "",
-        "camdf: The lab is a package of its own. Install it with: pip install camdf-lab\n",
-    )
+    printed, error = capsys.readouterr()
+    assert printed == ""
+    assert says(error, "camdf: … pip install camdf-lab\n")
 
 
 @pytest.mark.parametrize(
