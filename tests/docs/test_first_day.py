@@ -14,6 +14,7 @@ from camdf.scorers import Necessity, Start
 from camdf.tools import view
 from everyday import catalogue, plain_searches, requests
 from loading import benchmark_module
+from saying import says
 
 ROOT = Path(__file__).parents[2]
 PAGE = "".join((ROOT / "docs" / f"first-day{end}.md").read_text(encoding="utf-8") for end in ("", "-measured"))
@@ -103,11 +104,9 @@ def test_the_policy_that_is_targeted_finds_as_much_as_the_best_eight_and_loads_w
         mean = sum(row["loaded"] * row["requests"] for row in targeted) / sum(row["requests"] for row in targeted)
         assert round(mean, 1) <= 8
         least, most = (f"{pick(row['loaded'] for row in targeted):.1f}" for pick in (min, max))
-        assert f"{least} to {most} of {size} by language, where the target is {asked}" in TEXT
+        assert says(TEXT, f"{least} to {most} of {size} by language", f"target is {asked}")
     loaded = {kept: sum(row["needed loaded"] for row in of("Start", kept=kept)) for kept in ("the best", TARGETED)}
-    assert (
-        f"the needed tools are loaded in {loaded[TARGETED]} of the 108 requests instead of {loaded['the best']}" in TEXT
-    )
+    assert says(TEXT, f"loaded in {loaded[TARGETED]} of the 108 requests instead of {loaded['the best']}")
 
 
 def test_the_counts_in_the_text_are_the_stored_ones() -> None:
@@ -117,17 +116,17 @@ def test_the_counts_in_the_text_are_the_stored_ones() -> None:
         for name in ("Start", "word vectors alone", "parts of words alone", "stems of words alone")
     }
     both, vectors, parts, stems = loaded.values()
-    assert f"parts load the needed tools of {parts} of the 75 requests that need any, stems of {stems}" in TEXT
-    assert f"vectors load the needed tools of {vectors} requests; together with parts they load those of {both}" in TEXT
+    assert says(TEXT, f"parts … {parts} of the 75 requests … stems of {stems}")
+    assert says(TEXT, f"vectors … {vectors} requests … with parts … {both}")
     english, *others = (f"{row['needed loaded'] / row['needing']:.0%}" for row in of("Start", tools=(40,)))
-    assert f"{english} need none, in other languages {min(others)} to {max(others)}" in TEXT
+    assert says(TEXT, f"{english} need none … other languages {min(others)} to {max(others)}")
 
 
 def test_without_a_tool_search_the_estimates_are_as_far_off_as_the_page_says() -> None:
     careful, usual = (of("a language model", tool_search=False, kept=pressure) for pressure in ("0.005", "0.05"))
     assert all(row["needed loaded"] == row["needing"] for row in careful + usual)
     by_0, most = (max(1 - row["estimate"] for row in rows) for rows in (careful, usual))
-    assert f"by {by_0:.2f} at pressure 0.005, and by up to {most:.2f} at 0.05" in TEXT
+    assert says(TEXT, f"by {by_0:.2f} at pressure 0.005 … {most:.2f} at 0.05")
     assert by_0 - min(1 - row["estimate"] for row in careful) < 0.005
     for ranking in ("MiniLM", "Start", "BM25"):
         for row in of(ranking, tool_search=False):
@@ -136,7 +135,7 @@ def test_without_a_tool_search_the_estimates_are_as_far_off_as_the_page_says() -
             assert not good or row["loaded"] >= 0.9 * row["tools"]
     over_400 = [row for ranking in ("MiniLM", "Start", "BM25") for row in of(ranking, tool_search=False, tools=(400,))]
     off = max(abs(row["needed loaded"] / row["needing"] - row["estimate"]) for row in over_400)
-    assert f"the estimate over 400 tools is off by up to {off:.2f}" in TEXT
+    assert says(TEXT, f"over 400 tools … off by up to {off:.2f}")
 
 
 def test_the_prompt_of_a_language_model_is_as_long_as_the_page_says() -> None:
