@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 
 from camdf import Payoff, TopK, cold_start
 from camdf.core.rankings import Floats, Rankings
+from camdf.evaluation.assess import answer_of
 from camdf.evaluation.champion import ERROR, RATES, Evidence, Trial, compared, error_of, log_evidence
 from camdf.evaluation.replay import all_handed_over
 from camdf.gate import Gate, Guards, Limits
 from camdf.tools import Tool
 from camdf_lab import domains
+from saying import says
 
 YEARS, DAYS, A_DAY, PATIENCE = 600, 365, 20, 600
 """Judged tasks a day; after so many a challenger is given up for the next one."""
@@ -185,17 +187,19 @@ def test_prices_too_large_for_every_rate_prove_nothing() -> None:
 def test_a_trial_says_what_fit_would_say_and_survives_as_json() -> None:
     logged, payoff = domains.load("workbench", "minilm"), Payoff(0.06)
     trial = Trial(3)
-    assert trial.verdict == "not judged yet: no newer task"
+    assert trial.evidence.tasks == 0
+    assert trial.verdict.startswith("not judged")
     while trial.evidence.tasks < 5 * len(logged):
         trial = trial.and_then(compared(TopK(5), TopK(1), logged, payoff))
     assert msgspec.json.decode(msgspec.json.encode(trial), type=Trial) == trial
     assert trial.pays
     assert trial.is_promising
     assert trial.verdict.startswith("is worth it: +0.")
-    assert "costs 5.00 a task instead of 1.00" in trial.verdict
+    assert says(trial.verdict, "5.00 a task … 1.00")
     worse = Trial(1, compared(TopK(1), TopK(5), logged, payoff))
     assert worse.verdict.startswith("is not worth it: -0.")
     assert not worse.is_promising
     little = Trial(1, compared(TopK(5), TopK(1), logged.take(slice(0, None, 16)), payoff))
-    assert little.verdict.startswith("not shown to be worth it: +0.")
+    assert not little.pays
+    assert little.verdict.startswith(f"{answer_of(little.margin)}: +0.")
     assert little.is_promising

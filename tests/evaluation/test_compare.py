@@ -25,6 +25,7 @@ from camdf_traces.arms import Arms, arms
 from camdf_traces.readers.values import gate_decision
 from camdf_traces.spans import Span, arrow_table
 from loading import benchmark_module
+from saying import refuses, says
 
 ROOT = Path(__file__).parents[2]
 
@@ -70,15 +71,24 @@ def test_a_verdict_is_never_safe_and_harmful_and_says_one_thing(n: int, m: int, 
 
 
 def test_each_verdict_says_what_to_do() -> None:
-    assert compare(*dealt(20, 900, (0.9, 0.9))).verdict.startswith("Too early: 20 gated conversations and 900")
-    assert compare(*dealt(900, 0, (0.9, 0.9))).verdict.endswith("Gate some, and explore with some.")
-    assert compare(*dealt(2000, 2000, (0.7, 0.9))).verdict.startswith("Stop: success changed by -20.0 points")
+    early = compare(*dealt(20, 900, (0.9, 0.9)))
+    assert early.early
+    assert says(early.verdict, "Too early: 20 gated", 900, f"{FEWEST_OF_AN_ARM} of each")
+    one_arm = compare(*dealt(900, 0, (0.9, 0.9)))
+    assert one_arm.wanted is None
+    assert says(one_arm.verdict, "Too early", "explore")
+    worse = compare(*dealt(2000, 2000, (0.7, 0.9)))
+    assert worse.harms
+    assert says(worse.verdict, "Stop: success", "-20.0 points")
     safe = compare(*dealt(20_000, 20_000, (0.9, 0.9)))
-    assert safe.verdict.startswith("Pays: 50% fewer input tokens a conversation, and success changed by +0.0 points")
+    assert (safe.is_safe, safe.saves) == (True, "input_tokens")
+    assert says(safe.verdict, "Pays: 50% fewer input tokens", "success", "+0.0 points")
     same = compare(*dealt(20_000, 20_000, (0.9, 0.9), tokens=(1.0, 1.0)))
-    assert same.verdict.startswith("Safe, and not shown to save anything")
+    assert (same.is_safe, same.saves) == (True, "")
+    assert says(same.verdict, "Safe", "not … save", "success")
     open_yet = compare(*dealt(800, 200, (0.9, 0.9)))
-    assert open_yet.verdict.startswith("Not shown to be safe yet")
+    assert (open_yet.is_safe, open_yet.harms, open_yet.early) == (False, False, False)
+    assert says(open_yet.verdict, "Not … safe", "success")
     assert compare(*dealt(4000, 4000, (0.87, 0.9)), margin=0.02).wanted is None
 
 
@@ -107,7 +117,8 @@ def test_a_measure_that_was_rarely_recorded_has_no_interval_and_shows_no_saving(
         tokens = measures["input_tokens"].copy()
         tokens[recorded:20_000] = np.nan
         found = compare(arm, {**measures, "input_tokens": tokens})
-        assert found.verdict.startswith("Safe, and not shown to save anything")
+        assert (found.is_safe, found.saves) == (True, "")
+        assert found.verdict.startswith("Safe, and not")
         record = json.loads(json.dumps(found.record(), allow_nan=False))["measures"]["input_tokens"]
         assert "low" not in record
         assert (record["gated"] is None) == (record["difference"] is None) == (not recorded)
@@ -120,9 +131,7 @@ def test_it_is_too_early_while_success_is_known_of_too_few() -> None:
     found = compare(arm, measures)
     assert not found.is_safe
     assert (found.gated, found.everything) == (900, 900)
-    assert found.verdict.startswith(
-        "Too early: 20 gated conversations and 900 that saw every tool whose success is known, and at least 100"
-    )
+    assert says(found.verdict, "Too early: 20 gated", 900, "success is known", f"{FEWEST_OF_AN_ARM} of each")
     assert found.wanted == 5 * 920 + 1 - 920
 
 
@@ -205,7 +214,7 @@ def test_conversations_that_say_nothing_are_left_out_and_counted() -> None:
     assert found.lost.sum() == 1, "what has no end is no success, and is not left out"
     known = arms_of(spans(1, explored=True), spans(2, explored=True, success=True), require_outcome=True)
     assert known.lost.tolist() == [True, False]
-    with pytest.raises(DataError, match="no run of an agent"):
+    with refuses(DataError, must="run of an agent"):
         arms_of([Span("1", "x")])
 
 
@@ -240,7 +249,8 @@ def attrition(seed: int, harm: float, at_random: float = 0.0) -> Any:
 def test_no_good_is_said_of_a_gate_whose_lost_runs_hide_what_it_costs() -> None:
     verdicts = [attrition(seed, harm=0.095) for seed in range(100)]
     assert not any(each.is_safe for each in verdicts)
-    assert all(each.verdict.startswith(("Stop", "The arms cannot be compared")) for each in verdicts)
+    assert all(each.harms or each.unequal for each in verdicts)
+    assert all(each.verdict.startswith(("Stop", f"The arms cannot be compared: {each.unequal}")) for each in verdicts)
 
 
 def test_runs_that_are_killed_before_their_agent_span_comes_are_counted_from_traces() -> None:
@@ -261,7 +271,8 @@ def test_runs_lost_at_random_in_both_arms_withhold_at_most_five_verdicts_of_a_hu
 def test_arms_that_were_not_dealt_as_they_were_to_be_are_not_compared() -> None:
     found = compare(*dealt(20_000, 20_000, (0.9, 0.9)), share=0.6)
     assert not found.is_safe
-    assert "50.0% of the conversations were gated, and 60.0% were to be" in found.verdict
+    assert says(found.unequal, "50.0% of the conversations", "60.0%")
+    assert found.unequal in found.verdict
     assert compare(*dealt(20_000, 20_000, (0.9, 0.9)), share=0.5).is_safe
     with pytest.raises(UsageError, match="share"):
         compare(*dealt(200, 200, (0.9, 0.9)), share=1.0)
@@ -271,9 +282,10 @@ def test_lost_conversations_of_an_unknown_arm_are_taken_for_gated_ones_in_the_wo
     few, many = (compare(*dealt(20_000, 20_000, (0.9, 0.9)), unplaced=n) for n in (3, 400))
     assert few.is_safe
     assert not many.is_safe
-    assert "nobody knows the arm of 400 conversations that never ended" in many.verdict
+    assert says(many.unequal, "arm of 400 conversations")
+    assert many.unequal in many.verdict
     assert many.bounds[0] == pytest.approx((18_000 - 18_400) / 20_400)
-    assert "The arm of 400 more is unknown." in many.table()
+    assert says(many.table(), "arm of 400 more")
     assert many.record()["lost"]["unknown_arm"] == 400
 
 
@@ -301,8 +313,8 @@ def test_camdf_compare_prints_a_table_and_a_sentence_and_tells_scripts_of_harm(
     pq.write_table(arrow_table([span for run in runs for span in run]), tmp_path / "spans.parquet")
     assert main(["compare", str(tmp_path)]) == 3
     printed = capsys.readouterr().out
-    assert "400 conversations begun: 200 gated, 200 that saw every tool." in printed
-    assert "Stop: success changed by -50.0 points" in printed
+    assert says(printed, "400 conversations begun: 200 gated, 200 … every tool")
+    assert says(printed, "Stop: success … -50.0 points")
     assert main(["compare", str(tmp_path), "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["measures"]["success"]["gated"] == 0.5
 
@@ -332,9 +344,10 @@ def test_the_shadow_report_counts_what_was_called_and_would_have_been_cut() -> N
     assert (found.tasks, found.offered, found.kept, found.missed.mean) == (4, 2.5, 1.0, 0.5)
     assert (found.tokens_offered, found.tokens_kept) == (25.0, 15.0)
     assert [vars(each) for each in found.cut] == [{"name": "c", "called": 2, "cut": 2}]
-    assert "cut 1.5 of 2.5 tools and 10 of 25 tokens of definitions a request" in found.verdict
+    assert says(found.verdict, "cut 1.5 of 2.5 tools", "10 of 25 tokens")
     nothing = shadow_report(camdf.AcquireAll(), LoggedTasks.from_records(records), Payoff(0.1))
-    assert nothing.table() == "No tool that was called would have been cut."
+    assert nothing.cut == ()
+    assert says(nothing.table(), "No tool")
 
 
 def test_the_shadow_report_opens_the_list_where_the_gate_would() -> None:
@@ -356,14 +369,12 @@ def test_camdf_shadow_report_reads_runs_that_saw_every_tool(tmp_path: Path, caps
     capsys.readouterr()
     assert main(["shadow-report", str(policy), str(tasks), "--cost-pressure", "0.1"]) == 0
     printed = capsys.readouterr().out
-    assert "On 20 tasks it would have cut 1.0 of 2.0 tools a request" in printed
-    assert printed.endswith(
-        "20 tasks were left out, because a gate had cut tools there, which could not be called then.\n"
-    )
+    assert says(printed, "20 tasks", "cut 1.0 of 2.0 tools")
+    assert says(printed.splitlines()[-1], "20 tasks were left out", "gate had cut")
     cut = pq.read_table(tasks)
     pq.write_table(cut.filter([not each for each in cut["explored"].to_pylist()]), tmp_path / "cut.parquet")
     assert main(["shadow-report", str(policy), str(tmp_path / "cut.parquet"), "--cost-pressure", "0.1"]) == 0
-    assert "A gate had cut tools from all of these tasks" in capsys.readouterr().out
+    assert says(capsys.readouterr().out, "gate had cut", "all of these tasks")
     lines = [{"task_id": str(n), "scores": {"a": 0.9, "b": 0.1}, "required": ["b"]} for n in range(5)]
     (tmp_path / "own.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     command = ["shadow-report", str(policy), str(tmp_path / "own.jsonl"), "--cost-pressure", "0.1"]
@@ -371,7 +382,7 @@ def test_camdf_shadow_report_reads_runs_that_saw_every_tool(tmp_path: Path, caps
     document = json.loads(capsys.readouterr().out)
     assert (document["missed"], document["saw_every_tool"], document["left_out"]) == (1.0, False, 0)
     assert main(command) == 0
-    assert "Nothing says that these tasks saw every tool." in capsys.readouterr().out
+    assert says(capsys.readouterr().out, "Nothing says … saw every tool")
 
 
 def test_tasks_that_a_gate_had_cut_are_not_measured_or_promised_on(
@@ -391,15 +402,15 @@ def test_tasks_that_a_gate_had_cut_are_not_measured_or_promised_on(
         assert main([*command, str(tasks)]) == 0
         document = json.loads(capsys.readouterr().out)
         assert document["data"]["tasks"] == 20
-        assert document["warnings"][0].startswith("20 tasks were left out, because a gate had cut tools there")
+        assert says(document["warnings"][0], "20 tasks were left out", "gate had cut")
     assert main([*calibrate[:-1], str(tasks)]) == 0
-    assert "Warning: 20 tasks were left out" in capsys.readouterr().out
+    assert says(capsys.readouterr().out, "Warning: 20 tasks", "left out")
     assert main([*evaluate, str(cut)]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["data"]["tasks"] == 20
-    assert document["warnings"][0].startswith("A gate had cut tools from all of these tasks")
+    assert says(document["warnings"][0], "gate had cut", "all of these tasks")
     assert main([*calibrate, str(cut)]) == 2
-    assert "can promise nothing. A gate had cut tools from all of these tasks" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "promise nothing", "gate had cut", "all of these tasks")
     assert main(["calibrate", str(policy), "--budget", "1", str(cut)]) == 0
 
 
@@ -414,7 +425,7 @@ def test_a_policy_is_known_to_be_fitted_on_tasks_of_which_some_are_left_out(
     fit = ["fit", tasks, "-o", policy, "--cost-pressure", "0.1", "--splits", "2"]
     assert main([*fit, *(["--explored-only"] if explored_only else [])]) == 0
     assert main(["calibrate", policy, tasks, "--min-sufficiency", "0.8"]) == 2
-    assert "fitted on these very tasks" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "fitted … these very tasks", "promise")
 
 
 def test_the_page_has_the_stored_figures(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -29,6 +30,7 @@ from camdf.service.gates import gate_of
 from camdf.service.playground.look import LookRequest, looked
 from camdf.tools import Tool
 from running_service import running
+from saying import refuses, says
 
 TOOLS = {
     "search_flights": "Search flights between two cities.",
@@ -146,10 +148,10 @@ def test_a_service_builds_the_scorer_that_a_policy_was_fitted_with(caplog: pytes
     assert (told.k1, told.b) == (1.2, 0.5)
     assert not caplog.messages
     assert ranks(GIVEN) is None
-    assert "every request must bring a ranking" in caplog.text
+    assert says(caplog.text, "policy.json", "every request", "ranking", "gate.scorer")
     assert isinstance(ranks(GIVEN, scorer="start"), Start)
     assert ranks(START, scorer="none") is None
-    with pytest.raises(UsageError, match=r"policy\.json.*cannot be made from its name alone.*Set gate\.scorer"):
+    with refuses(UsageError, "policy.json", "scorer llm (model small", must="gate.scorer"):
         ranks(record_of(Necessity("http://127.0.0.1:9/v1", "small")))
 
 
@@ -189,8 +191,9 @@ def test_a_gate_starts_with_the_scorer_of_the_fit_and_refuses_another(tmp_path: 
 def test_a_reload_and_a_tenant_take_no_policy_of_another_scorer(tmp_path: Path) -> None:
     gate = Gate(TopK(3), Start(), Payoff(0.0))
     other = saved(tmp_path, record_of(BM25()))
-    with pytest.raises(ArtifactError, match=r"fitted with the scorer bm25 .* goes on with the policy"):
+    with refuses(ArtifactError, "fitted … scorer bm25") as refused:
         gate.reload(other)
+    assert says(str(refused.value), "gate goes on")
     with pytest.raises(UsageError, match="fitted with the scorer bm25"):
         gate.for_tenant("acme", policy=camdf.load(other))
     assert gate.policy == TopK(3)
@@ -216,11 +219,11 @@ def test_other_examples_are_another_scorer_and_more_past_requests_are_not(tmp_pa
     write_examples(tmp_path / "examples.jsonl", [rain, past, past])
     Gate.start(LISTED, policy=policy, examples=tmp_path / "examples.jsonl")
     assert record_of(Start(examples=[Example("Do I need an umbrella?", ("get_weather",))])) == fitted_with
-    with pytest.raises(UsageError, match=r"differ in the examples.*give the examples of the fit"):
+    with refuses(UsageError, "examples", must="examples of the fit"):
         Gate.start(LISTED, policy=policy)
     plain = camdf.load(saved(tmp_path))
     Gate.start(LISTED, policy=plain, examples=[past])
-    with pytest.raises(UsageError, match=r"differ in the examples.*give no examples for the scorer"):
+    with refuses(UsageError, "examples", must="no examples"):
         Gate.start(LISTED, policy=plain, examples=[rain])
     assert Gate.start(LISTED, policy=plain, examples=[rain], scorer_mismatch="allow").scorer is not None
 
@@ -236,7 +239,7 @@ def test_a_decision_names_the_tools_that_the_policy_was_not_fitted_on(tmp_path: 
     renamed = [replace(tool, name=f"v2_{tool.name}") if place < 2 else tool for place, tool in enumerate(LISTED)]
     decision = gate.decide(text, renamed)
     assert set(decision.unknown_tools) == {"v2_search_flights", "v2_book_hotel"}
-    assert "Refit: 2 of 8 tools (25%) were not there when the policy was fitted: v2_" in decision.explain()
+    assert re.search(r"^Refit: 2 of 8 tools \(25%\) .*: v2_\w+, v2_\w+", decision.explain(), re.M)
 
 
 # Commands.
@@ -250,7 +253,7 @@ def test_a_saved_policy_is_measured_with_its_own_scorer(fitted: Path, capsys: py
         more = ["--mean-tools", "2"] if command == "calibrate" else []
         asked = [command, policy, log, "--tools", tools, *more]
         assert main([*asked, "--scorer", "bm25"]) == 2
-        assert "fitted with the scorer start" in capsys.readouterr().err
+        assert says(capsys.readouterr().err, "fitted … scorer start", "bm25")
     assert main(["shadow-report", policy, log, "--tools", tools]) == 0
     assert main(["shadow-report", policy, log, "--tools", tools, "--scorer", "bm25", "--scorer-mismatch", "allow"]) == 0
     assert main(["shadow-report", str(bm25), log, "--tools", tools]) == 0
@@ -258,7 +261,7 @@ def test_a_saved_policy_is_measured_with_its_own_scorer(fitted: Path, capsys: py
     given = fitted / "given.json"
     camdf.save(TopK(2), given, Training(payoff=Payoff(0.1), scorer=GIVEN))
     assert main(["shadow-report", str(given), log, "--tools", tools]) == 2
-    assert "Name the scorer that did: --scorer" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "Name the scorer", "--scorer")
     assert main(["try", tools, "Will it rain?", "--policy", policy, "--scorer", "bm25"]) == 2
     assert main(["try", tools, "Will it rain?", "--policy", policy]) == 0
 
@@ -323,7 +326,7 @@ def test_scorers_that_score_otherwise_have_other_records() -> None:
     assert record_of(Given({})) == GIVEN
     assert scorer_of(GIVEN) is None
     for record in records[5:12]:
-        with pytest.raises(UsageError, match="cannot be made from its name alone"):
+        with refuses(UsageError, f"scorer {record}", must="Give the scorer"):
             scorer_of(record)
 
 
