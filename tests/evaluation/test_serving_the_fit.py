@@ -118,7 +118,9 @@ def test_the_file_of_a_fit_names_its_scorer_its_tools_and_its_payoff(fitted: Pat
     training = camdf.load(fitted / "policy.json").training_
     assert training is not None
     assert training.scorer == START == record_of(Start())
-    assert training.catalogue == FittedCatalogue.of(TOOLS)
+    assert training.catalogue is not None
+    assert training.catalogue.lists is not None
+    assert replace(training.catalogue, lists=None) == FittedCatalogue.of(TOOLS)
     assert training.payoff is not None
 
 
@@ -273,7 +275,8 @@ def test_a_fit_on_logged_scores_says_that_they_were_given(tmp_path: Path) -> Non
     training = camdf.load(tmp_path / "policy.json").training_
     assert training is not None
     assert training.scorer == GIVEN
-    assert training.catalogue == FittedCatalogue.of(camdf.datasets.sample().rankings.catalogue)
+    assert training.catalogue is not None
+    assert replace(training.catalogue, lists=None) == FittedCatalogue.of(camdf.datasets.sample().rankings.catalogue)
 
 
 # Records.

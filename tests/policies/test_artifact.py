@@ -36,7 +36,7 @@ from camdf.policies.models.task_text import TextSignal
 from camdf.policies.models.tuning import LARGEST
 from camdf.policies.registry import IN_THE_LAB, LIBRARY
 from camdf.policies.rules import ScoreMass
-from camdf.policies.training import NAMES_KEPT, FittedCatalogue, ScorerRecord, Training
+from camdf.policies.training import NAMES_KEPT, FittedCatalogue, ScorerRecord, Training, UsualLists, UsualShares
 from camdf.runtime.settings import checks_of
 from camdf_lab.domains.costs import RETAIL_BASE_COSTS
 from golden_policies import Golden, golden, kept
@@ -672,7 +672,10 @@ def _listen(event: str, _: tuple[Any, ...]) -> None:
         _heard.append(event)
 
 
-PARTS = (Doubt, FittedCatalogue, LinearModel, MembershipModel, Payoff, ScorerRecord, TextSignal, Training)
+PARTS = (
+    *(Doubt, FittedCatalogue, LinearModel, MembershipModel, Payoff, ScorerRecord, TextSignal, Training),
+    *(UsualLists, UsualShares),
+)
 """What the file of a policy is made of, besides the policy."""
 
 

@@ -14,9 +14,10 @@ from camdf.evaluation.assess import Assessment, assess
 from camdf.evaluation.splits import draw_splits
 from camdf.policies.base import Policy
 from camdf.policies.by_set import ExpectedPayoffBySet
+from camdf.policies.drift import fitted_catalogue
 from camdf.policies.models.label_noise import LabelNoise, estimate_label_noise
 from camdf.policies.registry import DEFAULT, policy_maker, policy_name
-from camdf.policies.training import GIVEN, FittedCatalogue, ScorerRecord, Training
+from camdf.policies.training import GIVEN, ScorerRecord, Training
 from camdf.runtime.progress import Progress, silent
 
 
@@ -78,5 +79,7 @@ def fit(
     groups = numbered(logged.groups)[1]
     told = payoff if isinstance(payoff.value, str) else None  # code is never stored
     measured = Training(logged.digest(), len(logged), groups, len(validation), noise.rate, means, told, made_up)
-    training = replace(measured, scorer=scorer, catalogue=FittedCatalogue.of(logged.rankings.catalogue))
+    chosen = ships.decide(logged.rankings, payoff).acquired.sum(axis=1)
+    catalogue = fitted_catalogue(logged, chosen, payoff.cost_pressure)
+    training = replace(measured, scorer=scorer, catalogue=catalogue)
     return Fit(ships, assessment, noise, training)

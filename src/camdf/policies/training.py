@@ -8,14 +8,29 @@ from typing import Annotated, Any, Self
 
 from camdf.core.payoff import Payoff
 from camdf.errors import UsageError
-from camdf.policies.models.stored import LONGEST_NAME, Written, count, names_of, number, object_of, short_text, table_of
-from camdf.runtime.settings import or_none
+from camdf.policies.models.stored import (
+    LONGEST_NAME,
+    Written,
+    count,
+    list_of,
+    names_of,
+    number,
+    numbers,
+    object_of,
+    shares,
+    short_text,
+    table_of,
+)
+from camdf.runtime.settings import LEFT_OUT, or_none
 
 GIVEN_SCORES = "given"
 """The kind of a scorer that nobody knows: the scores came with the tasks."""
 
 NAMES_KEPT = 1_000
 """How many tools of a catalogue a policy's file names."""
+
+MOST_CHOSEN = 1_000
+"""Sets of more tools than these count as sets of so many."""
 
 SHOWN = 12
 """How many digits of a digest people read."""
@@ -79,8 +94,46 @@ GIVEN = ScorerRecord(GIVEN_SCORES)
 
 
 @dataclass(frozen=True)
+class UsualShares:
+    """How some values of a task lay, its scores for one: the share of them below some points."""
+
+    points: Annotated[tuple[float, ...], numbers]
+    """Deciles of all values, each once."""
+
+    shares: Annotated[tuple[float, ...], shares]
+    """By point, the share of a task's values below it, equal ones counted half: the mean over tasks."""
+
+    deviations: Annotated[tuple[float, ...], shares]
+    """By point, how far that share differs between tasks, as a standard deviation."""
+
+
+@dataclass(frozen=True)
+class UsualLists:
+    """What lists were like when a policy was fitted: `camdf.policies.drift` compares later ones with it."""
+
+    evidence: Annotated[float, number]
+    """As many independent tasks as these say as much as, since near-copies of one group say less."""
+
+    listed_once: Annotated[int, count]
+    """How many tools were on the lists of one group alone: so many more a few other tasks would have brought."""
+
+    scores: Annotated[UsualShares, object_of(UsualShares)]
+    best: Annotated[UsualShares, object_of(UsualShares)]
+    """Of a task's best score alone."""
+
+    spans: Annotated[UsualShares, object_of(UsualShares)]
+    """Of the span from a task's worst score to its best."""
+
+    chosen: Annotated[tuple[int, ...], list_of(count, "whole numbers", MOST_CHOSEN + 1)]
+    """How many tasks got no tool, one, two and so on from the policy; the last count is for all larger sets too."""
+
+    cost_pressure: Annotated[float, number]
+    """At which it chose."""
+
+
+@dataclass(frozen=True)
 class FittedCatalogue:
-    """The tools on the lists that a policy was fitted on."""
+    """The tools on the lists that a policy was fitted on, and what these lists were like."""
 
     tools: Annotated[int, count]
     """How many there are."""
@@ -91,15 +144,18 @@ class FittedCatalogue:
     names: Annotated[tuple[str, ...], names_of(NAMES_KEPT)] = ()
     """Their names in order; of a larger catalogue the first `NAMES_KEPT`, and none that a file could not hold."""
 
+    lists: Annotated[UsualLists | None, or_none(object_of(UsualLists)), LEFT_OUT] = None
+    """What its lists were like; None where not known."""
+
     @classmethod
-    def of(cls, names: Iterable[str]) -> Self:
+    def of(cls, names: Iterable[str], lists: UsualLists | None = None) -> Self:
         """That of tools of these names."""
         from hashlib import sha256  # loads OpenSSL, which a decision never needs
 
         ordered = sorted(set(names))
         content = "\n".join(ordered).encode(errors="surrogatepass")
         kept = [name for name in ordered[:NAMES_KEPT] if len(name) <= LONGEST_NAME]
-        return cls(len(ordered), sha256(content).hexdigest(), tuple(kept))
+        return cls(len(ordered), sha256(content).hexdigest(), tuple(kept), lists)
 
     def unknown(self, names: Iterable[str]) -> tuple[str, ...]:
         """Those of some names that the catalogue does not have; none where it does not name all of its own."""

@@ -30,8 +30,9 @@ from camdf.gate.settings import Limits
 from camdf.policies.artifact import to_json
 from camdf.policies.base import Policy
 from camdf.policies.by_set import ExpectedPayoffBySet
+from camdf.policies.drift import fitted_catalogue
 from camdf.policies.models.past_tasks import PastTasks
-from camdf.policies.training import FittedCatalogue, ScorerRecord, Training
+from camdf.policies.training import ScorerRecord, Training
 from camdf.runtime.files import clear_unfinished, held_bytes, locked, write_whole
 from camdf.scorers import record_of
 from camdf.service import config_file
@@ -342,13 +343,14 @@ class PolicyContest:
         payoff = self._payoff_at(self.places[0], champion)
         params = champion.get_params() if isinstance(champion, ExpectedPayoffBySet) else {}
         fitted = ExpectedPayoffBySet(**params).fit(logged, payoff)
+        chosen = fitted.decide(logged.rankings, payoff).acquired.sum(axis=1)
         training = Training(
             logged.digest(),
             len(logged),
             len(set(logged.groups)),
             payoff=payoff,
             scorer=self._scored_by(champion),
-            catalogue=FittedCatalogue.of(logged.rankings.catalogue),
+            catalogue=fitted_catalogue(logged, chosen, payoff.cost_pressure),
         )
         content = to_json(fitted, training)
         digest = _sha256_of(content)
