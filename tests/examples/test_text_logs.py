@@ -18,6 +18,7 @@ from camdf.cli.logs import listed_tools
 from camdf.errors import DataError, UsageError
 from camdf.examples.text_logs import NAMES, TextLog, is_text_log, rank_log, read_text_log
 from camdf.scorers import BM25
+from saying import refuses, says
 
 LOGS = Path(__file__).parent / "logs"
 EVERYDAY = LOGS.parents[1] / "data" / "everyday"
@@ -108,7 +109,7 @@ def test_a_request_that_needed_no_tool_is_told_from_one_of_which_nobody_knows(tm
     }
     assert unknown.left_out == {NOT_SAID: [5, 6, 7]}
     assert (unknown.without_need, unknown.summary()["needed_no_tool"]) == (2, 2)
-    assert "2 of which needed no tool" in unknown.lines()[-1]
+    assert says(unknown.lines()[-1], "2 … needed no tool")
     known = read_text_log(path, TOOLS, empty_means_none=True)
     assert (len(known.requests), known.without_need, known.left_out) == (6, 5, {})
 
@@ -142,13 +143,11 @@ def test_every_messy_file_is_in_the_table() -> None:
 
 def test_a_column_that_is_not_guessed_is_named() -> None:
     path = LOGS / "other-names.csv"
-    with pytest.raises(
-        UsageError, match=r"hold the 'text' and 'required'.*nr, what they said, labels.*--columns text="
-    ):
+    with refuses(UsageError, "'text' and 'required'", "nr, what they said, labels", must="--columns text=NAME"):
         read_text_log(path, TOOLS)
     log = read_text_log(path, TOOLS, {"text": "What they said", "required": "labels", "task_id": "nr"})
     assert understood(log).needed == {"1": FLIGHT, "2": HOTEL}
-    with pytest.raises(UsageError, match=r"There is no 'asked', 'spoken' to read\. What can be named: text, required"):
+    with refuses(UsageError, "'asked', 'spoken'", must="text, required"):
         read_text_log(path, TOOLS, {"asked": "labels", "text": "spoken"})
 
 
@@ -248,11 +247,10 @@ def test_an_engineer_with_a_messy_export_has_a_verdict(
     fit = ["fit", str(messy), *tools, "-o", str(policy), "--cost-pressure", "0.02", "--splits", "2"]
     assert main([*fit, "--scorer", "bm25"]) == 0
     printed = capsys.readouterr().out
-    assert (
-        "(CSV with semicolons); text from 'User Query', required from 'Tools Used', success from 'Success'." in printed
-    )
-    assert "1 row left out: it has 2 cells instead of the 4 of the head" in printed
-    assert "1 row left out: it did not succeed" in printed
+    columns = "text from 'User Query', required from 'Tools Used', success from 'Success'."
+    assert says(printed, "CSV with semicolons", *columns.split(", "))
+    assert says(printed, "1 row left out: … 2 cells … 4")
+    assert says(printed, "1 row left out: … not succeed")
     assert "pay" in printed
     assert camdf.load(policy).training_ is not None
     assert main(["evaluate", str(policy), str(messy), *tools, "--scorer", "bm25", "--splits", "2", "--json"]) == 0
@@ -275,7 +273,7 @@ def test_score_writes_the_tasks_of_a_log_for_any_other_command(
 def test_a_log_without_its_tools_is_told_what_to_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("plain.jsonl", "semicolons.csv"):
         assert main(["fit", str(LOGS / name), "-o", str(tmp_path / "p.json"), "--cost-pressure", "0.1"]) == 2
-        assert "If it is a log of requests, name the tools that they had: --tools" in capsys.readouterr().err
+        assert says(capsys.readouterr().err, "log of requests", "--tools")
 
 
 def test_the_names_of_columns_are_documented() -> None:
@@ -322,7 +320,7 @@ def test_prices_need_definitions(tmp_path: Path, capsys: pytest.CaptureFixture[s
     datasets.write_jsonl(datasets.sample(), tmp_path / "logged.jsonl")
     fit = ["fit", str(tmp_path / "logged.jsonl"), "-o", str(tmp_path / "p.json"), "--task-worth", "0.5", "--prices"]
     assert main(fit) == 2
-    assert "--prices needs the definitions that it prices" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "--prices needs … definitions")
 
 
 @pytest.mark.parametrize("engine", ["local", "spark"])
@@ -332,4 +330,4 @@ def test_tools_are_priced_wherever_the_fit_runs(
     datasets.write_jsonl(datasets.sample(), tmp_path / "logged.jsonl")
     fit = ["fit", str(tmp_path / "logged.jsonl"), "-o", str(tmp_path / "p.json"), "--task-worth", "0.5", "--prices"]
     assert main([*fit, "--tools", str(LOGS / "tools.json"), "--engine", engine]) == 2
-    assert "lacks 7 of the tools that are to be priced" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "lacks 7", "tools … priced")

@@ -16,6 +16,16 @@ from camdf.runtime.loose_json import objects_in
 LONGEST_REQUEST = 500
 """Characters. People who paste more than that paste a document."""
 
+WITHOUT_TEXT = "without a text"
+WITHOUT_NEEDED_TOOLS = "without a list of needed tools"
+FOR_OTHER_TOOLS = "for tools that were not asked for"
+SPELLS_A_TOOL = "that spell the name of a tool"
+IN_ANOTHER_LANGUAGE = "in another language"
+REPETITIONS = "repetitions"
+COPIED = "copied from the prompt"
+TOO_MANY = "more than were asked for"
+"""Why a line is left out, besides its length and the number of its tools."""
+
 LETTER = re.compile(r"[^\W\d_]")
 SCRIPTS = {
     **dict.fromkeys(("ar", "fa", "ur"), re.compile("[\u0600-\u06ff]")),
@@ -58,11 +68,11 @@ def read_answer(answer: str, prompt: Prompt, written: Iterable[Example] = ()) ->
         text = plain(example.text)
         kind = _kind_asked_for(example)
         if text in known:
-            reading.refused["repetitions"] += 1
+            reading.refused[REPETITIONS] += 1
         elif " " in text and f" {text} " in said:
-            reading.refused["copied from the prompt"] += 1
+            reading.refused[COPIED] += 1
         elif left[kind] <= 0:
-            reading.refused["more than were asked for"] += 1
+            reading.refused[TOO_MANY] += 1
         else:
             left[kind] -= 1
             known.add(text)
@@ -95,23 +105,23 @@ def _example_in_record(
     needed: Any = record.get("needed")
     groups: Any = record.get("or", [])
     if not is_text(text) or len(LETTER.findall(text)) < 2:
-        return "without a text"
+        return WITHOUT_TEXT
     if len(text) > LONGEST_REQUEST:
         return f"longer than {LONGEST_REQUEST} characters"
     if not _is_names(needed) or not isinstance(groups, list) or not all(map(_is_names, groups)):
-        return "without a list of needed tools"
+        return WITHOUT_NEEDED_TOOLS
     if not {*needed}.union(*groups) <= names.keys():
-        return "for tools that were not asked for"
+        return FOR_OTHER_TOOLS
     tools = _full_names(needed, names)
     alternatives = tuple(_full_names(group, names) for group in groups if group)
     if len(tools) + len(alternatives) > MOST_TOGETHER:
         return f"for more than {MOST_TOGETHER} tools at once"
     if any(name in text for name in names if "_" in name or "/" in name):
-        return "that spell the name of a tool"
+        return SPELLS_A_TOOL
     only = next(iter(languages)) if len(languages) == 1 else None
     language = record.get("lang", only)
     if language not in languages or not SCRIPTS.get(language, LETTER).search(text):
-        return "in another language"
+        return IN_ANOTHER_LANGUAGE
     return Example(text, tools, alternatives, language)
 
 
