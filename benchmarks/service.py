@@ -48,7 +48,7 @@ from camdf.service.outcomes import OutcomeLog
 from camdf.service.store import VersionStore
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "parts"))
+sys.path[:0] = [str(ROOT / "tests" / "parts"), str(ROOT / "tests" / "service")]
 
 from test_service_reload import VERSIONS, Load, expected, publish, serves  # noqa: E402
 

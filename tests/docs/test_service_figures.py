@@ -11,6 +11,7 @@ import pytest
 
 from loading import benchmark_module
 from neighbors import BEYOND, CROWDS
+from saying import says
 
 ROOT = Path(__file__).parents[2]
 STORED = json.loads((ROOT / "results" / "service.json").read_text("utf-8"))
@@ -37,15 +38,15 @@ def test_the_arithmetic_of_copies_is_that_of_what_is_stored(benchmark: Any) -> N
     crowded = load[benchmark.RUDE] / load["overload: p99 at capacity, microseconds"]
     for said in (
         f"one process took {load['32 connections: requests a second']:,.0f} decisions a second",
-        f"{alone:.0f} microseconds of processor time for each",
-        f"{max(look['mb'] for look in STORED['soak']['looks']):.0f} MB of memory after ten minutes",
-        f"Give a copy {benchmark.BUSY:.0%} of what it can take",
+        f"{alone:.0f} microseconds of processor time",
+        f"{max(look['mb'] for look in STORED['soak']['looks']):.0f} MB … ten minutes",
+        f"a copy {benchmark.BUSY:.0%} … it can take",
         f"({listed:.0f} in place of {alone:.0f} microseconds each)",
-        f"p99 rose {crowded:.1f} times in the measured case",
+        f"p99 rose {crowded:.1f} times",
         f"takes {talked / alone:.1f} times the processor time",
-        f"{image['image']}, of which the base is {image['base']}",
+        f"{image['image']} … base is {image['base']}",
     ):
-        assert said in page, said
+        assert says(page, said), said
 
 
 def test_the_example_scales_to_the_last_row_of_the_arithmetic(benchmark: Any) -> None:
@@ -82,6 +83,7 @@ def test_ten_minutes_of_load_leave_memory_threads_and_files_as_they_are() -> Non
 
 def test_what_misses_what_was_asked_is_said_by_the_check(benchmark: Any) -> None:
     worse = {**STORED, "load": {**STORED["load"], "32 connections: p99 / median": 9.0}}
-    assert "32 connections: p99 / median is 9.00, and 4.0 was asked for" in benchmark.missed(worse)
+    (problem,) = benchmark.missed(worse)
+    assert says(problem, "32 connections: p99 / median … 9.00 … 4.0")
     torn = {**STORED, "swaps": {**STORED["swaps"], "mixed": 1}}
     assert any(line.startswith("swaps: ") for line in benchmark.missed(torn))
