@@ -53,7 +53,7 @@ def test_one_tool_in_every_known_shape_is_the_same_tool(native: Any) -> None:
     assert (tool.name, tool.description, tool.foreign) == ("get_weather", "Weather of a city", False)
     assert tool.schema == SCHEMA
     assert tool.digest() == view(KNOWN["Anthropic"]).digest()
-    assert tool.text == "get weather. Weather of a city"
+    assert tool.text == f"get weather. {tool.description}"
 
 
 def test_a_digest_changes_with_a_schema_and_not_with_the_order_of_its_keys() -> None:

@@ -19,6 +19,7 @@ from camdf.scorers import Start
 from camdf.tools import Tool, view
 from camdf.trial import Tried, trial
 from everyday import catalogue
+from saying import refuses, says
 
 FILE = Path(__file__).parent / "data" / "everyday" / "catalogue-40.json"
 TOOLS: Sequence[Any] = catalogue("40")[0]
@@ -74,18 +75,16 @@ def test_a_terminal_shows_each_tool_and_why_within_its_width(
     text = shown(capsys=capsys)
     lines = text.splitlines()
     assert max(map(len, lines)) <= int(columns)
-    assert lines[0] == "8 of 40 tools kept: the best for this request."
+    assert says(lines[0], "8 of 40 tools … the best")
     rows = re.findall(r"^ +(\d+)  (\S+) +█* +\d\.\d\d +(\d+) +([\d,]*) +(kept|cut)$", text, re.M)
     assert [row[4] for row in rows] == ["kept"] * 8 + ["cut"] * 5
     kept = [row for row in rows if row[4] == "kept"]
     assert int(kept[-1][3].replace(",", "")) == sum(int(row[2]) for row in kept)
     assert "and 27 more, cut" in text
-    assert re.search(
-        r"^Tokens    1,\d{3} of 5,\d{3} in every model call, the tool search included: \d\d% less$", text, re.M
-    )
-    assert re.search(r"^Dollars   \$0\.\d{4} instead of \$0\.\d{4} for a task of 4 model calls$", text, re.M)
-    assert "Enough?   no label says how often" in text
-    assert "Missed?   a tool that was cut is one search away" in text
+    assert re.search(r"^Tokens    1,\d{3} of 5,\d{3} .* tool search included: \d\d% less$", text, re.M)
+    assert re.search(r"^Dollars   \$0\.\d{4} instead of \$0\.\d{4} .* 4 model calls$", text, re.M)
+    assert says(text, "Enough?   no label")
+    assert says(text, "Missed?   … one search away")
     whole = shown("--all", "--no-tool-search", capsys=capsys)
     assert len(re.findall(r"(?:kept|cut)$", whole, re.M)) == 40
     assert "out of reach" in whole
@@ -113,16 +112,16 @@ def test_the_decision_is_drawn_where_asked(tmp_path: Path, capsys: pytest.Captur
     assert shown("-o", str(picture), capsys=capsys).endswith(f"wrote {picture}\n")
     assert picture.read_text(encoding="utf-8").startswith("<svg ")
     assert main(["try", str(FILE), REQUEST, "-o", "decision.png"]) == 2
-    assert "must end in .svg. Got 'decision.png'" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, ".svg", "'decision.png'")
 
 
 def test_a_request_that_prefers_no_tool_is_told_what_the_agent_gets(capsys: pytest.CaptureFixture[str]) -> None:
     for tool_search, got in ((["--no-tool-search"], "all 40 tools"), ([], "the tool search alone")):
         assert main(["try", str(FILE), "", *tool_search]) == 0
-        assert capsys.readouterr().out.startswith(f"The request is empty, so the agent gets {got}.\n")
+        assert says(capsys.readouterr().out.splitlines()[0], f"request is empty … the agent gets {got}.")
     weather = [Tool("get_weather", "Weather forecast for a city.")]
-    only = trial("I need a room in Lyon", weather, Start(), tool_search=False).lines()
-    assert only == ["No tool stands out for this request (no signal), so the agent gets its one tool."]
+    (only,) = trial("I need a room in Lyon", weather, Start(), tool_search=False).lines()
+    assert says(only, "No tool … (no signal) … its one tool.")
 
 
 def test_a_greeting_gets_what_a_gate_gives_it() -> None:
@@ -136,37 +135,38 @@ def test_a_greeting_gets_what_a_gate_gives_it() -> None:
         )
         asked = gate.decide([{"role": "user", "content": "Hello there!"}], TOOLS, tool_search=tool_search)
         assert (found.decision.kept, found.decision.reason) == (asked.kept, asked.reason)
-        told = f"The request is a mere greeting (no signal), so the agent gets {got}."
-        assert found.lines() == [told]
+        (told,) = found.lines()
+        assert says(told, f"greeting (no signal) … the agent gets {got}.")
 
 
 def test_a_tool_search_that_costs_more_than_it_saves_is_told() -> None:
-    lines = trial(REQUEST, TOOLS[:4], Start(), Target(mean_tools=3), tool_search=True).lines()
-    assert any("so with so few tools a tool search costs more than it saves" in line for line in lines)
+    found = trial(REQUEST, TOOLS[:4], Start(), Target(mean_tools=3), tool_search=True)
+    assert found.loaded > found.every
+    assert any(says(line, f"{found.loaded / found.every:.1f} times … tool search") for line in found.lines())
 
 
 def test_what_is_not_cut_is_enough_and_what_was_aimed_for_is_told() -> None:
     short = trial(REQUEST, TOOLS[:4], Start()).lines()
-    assert short[0] == "4 of 4 tools kept: cutting so short a list costs more than it saves."
-    assert short[-1] == "Enough?   all there is: nothing is cut"
+    assert says(short[0], "4 of 4 tools kept: … short … list")
+    assert says(short[-1], "Enough?   … nothing is cut")
     aimed = tried(Target(sufficiency=0.5)).lines()[0]
-    assert "the fewest that the cold start expects to be enough in 50% of such requests, which no label has" in aimed
+    assert says(aimed, "fewest", "cold start expects", "50% of such requests", "no label")
 
 
 def test_tools_that_the_provider_runs_are_named_apart() -> None:
     lines = trial(REQUEST, [*TOOLS, {"type": "code_interpreter"}], Start(), Target(mean_tools=8)).lines()
-    assert "Besides   code_interpreter: without a description to score, never cut" in lines
-    assert lines[0].endswith("of 41 tools kept: the best for this request.")
+    assert any(says(line, "Besides   code_interpreter: … never cut") for line in lines)
+    assert says(lines[0], "of 41 tools … the best")
 
 
 def test_no_tools_at_all_cannot_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["try", str(FILE), REQUEST, "--tools", "0"]) == 2
-    assert "--mean-tools says how many a request gets, and must be at least 1. Got 0." in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "--mean-tools", "at least 1", 0)
 
 
 def test_a_negative_budget_is_refused_by_its_own_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["try", str(FILE), REQUEST, "--dollars", "-1"]) == 2
-    assert "--dollars says what the tools may cost a task, and must not be negative. Got -1." in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "--dollars", "not be negative", -1)
 
 
 def test_every_shape_of_a_list_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,7 +198,7 @@ def test_a_scorer_that_fails_is_an_error_and_not_an_open_list() -> None:
     def broken(task: str, tools: Sequence[Tool]) -> list[float]:
         raise ZeroDivisionError
 
-    with pytest.raises(camdf.ScorerError, match="could not be scored: scorer failed, ZeroDivisionError"):
+    with refuses(camdf.ScorerError, "request", got="scorer failed, ZeroDivisionError"):
         trial(REQUEST, TOOLS, broken, Target(mean_tools=8))
 
 
@@ -223,7 +223,7 @@ def test_every_command_that_reads_a_list_of_tools_says_what_is_odd_about_it(
         main(command)
         said = capsys.readouterr().err.splitlines()
         assert any("one name" in line and line.endswith(": send.") for line in said), command
-        assert "Tools without a description, found by their names alone: play\\x1b[2K." in said
+        assert any(says(line, "without a description … names alone: play\\x1b[2K.") for line in said)
         assert any("never cut and not counted: stop." in line for line in said)
         assert not any("web_search" in line for line in said)
     tools.write_text(json.dumps(ODD[1:2]))
@@ -234,6 +234,5 @@ def test_every_command_that_reads_a_list_of_tools_says_what_is_odd_about_it(
 def test_a_tool_that_has_the_name_of_the_search_is_said_and_leaves_the_list_whole() -> None:
     found = trial(REQUEST, [*TOOLS, Tool("find_tool", "Find a tool in the shed.")], Start())
     (said,) = found.lines()
-    assert "'find_tool'" in said
-    assert said.endswith("so the agent gets all 41 tools.")
+    assert says(said, "'find_tool'", "all 41 tools.")
     assert found.loaded == found.every

@@ -17,6 +17,7 @@ from camdf.gate import Gate, Guards, Limits
 from camdf.policies.rules import TopK, TopShare
 from camdf.scorers import BM25, Embeddings, Fusion, Start, TrustAware, WordVectors
 from camdf.tools import FromServer, Tool
+from saying import refuses, says
 
 TASK = "Search flights from Oslo to Rome on Tuesday, then book a seat"
 HONEST = [
@@ -160,7 +161,7 @@ def test_a_tool_of_an_untrusted_server_that_can_be_read_in_two_ways_is_cut() -> 
 
 
 def test_at_least_one_server_is_trusted() -> None:
-    with pytest.raises(UsageError, match="Trust at least one server"):
+    with refuses(UsageError, must="at least one server"):
         Gate(TopK(1), BM25(), Payoff(0.05), guards=Guards(trusted=[]))
 
 
@@ -170,10 +171,10 @@ def test_the_scorer_is_not_shown_what_is_doubted_and_one_may_ask_why() -> None:
     plain = Tool("play_music", "Play a song.", server="new")
     assert aware(TASK, [ECHO, *HONEST, COPY, plain])[::6] == [0.0, 0.0]
     assert seen.shown == [[*HONEST], [*HONEST, plain]]
-    assert aware.doubts(TASK, [ECHO, *HONEST, COPY]) == {
-        "new/helper": "it has 8 of the 9 words of the request",
-        "new/search_flights_pro": "its description copies that of mail/send_email",
-    }
+    doubts = aware.doubts(TASK, [ECHO, *HONEST, COPY])
+    assert doubts.keys() == {"new/helper", "new/search_flights_pro"}
+    assert says(doubts["new/helper"], "8 of the 9 words")
+    assert says(doubts["new/search_flights_pro"], "description copies … mail/send_email")
     assert aware.doubts("Mail Bob", [ECHO, *HONEST]) == {}
 
 

@@ -23,6 +23,7 @@ from camdf.scorers.folder import score_folder
 from camdf.scorers.shared import Shared
 from camdf.scorers.with_examples import ToolExamples, examples_digest_of
 from camdf.tools import Tool
+from saying import refuses
 
 ROOT = Path(__file__).parents[2]
 TOOLS = [
@@ -182,11 +183,11 @@ def test_a_gate_starts_with_examples_and_searches_by_them(tmp_path: Path) -> Non
 
 
 def test_what_cannot_be_read_is_said_at_the_start(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="Give the examples to that scorer"):
+    with refuses(UsageError, "examples", must="that scorer"):
         Gate.start(TOOLS, scorer=BM25(), examples=EXAMPLES)
-    with pytest.raises(UsageError, match=r"Got get_forecast, .* for a list of another instead"):
+    with refuses(UsageError, got="get_forecast … list of another"):
         Gate.start([Tool("another")], examples=EXAMPLES)
-    with pytest.raises(UsageError, match="path of a JSON Lines file"):
+    with refuses(UsageError, "examples", must="JSON Lines"):
         BM25(examples=["Do I need an umbrella?"])  # type: ignore[list-item]
     with pytest.raises((DataError, OSError), match=r"none\.jsonl"):
         Start(examples=tmp_path / "none.jsonl")
