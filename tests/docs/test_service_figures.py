@@ -83,7 +83,6 @@ def test_ten_minutes_of_load_leave_memory_threads_and_files_as_they_are() -> Non
 
 def test_what_misses_what_was_asked_is_said_by_the_check(benchmark: Any) -> None:
     worse = {**STORED, "load": {**STORED["load"], "32 connections: p99 / median": 9.0}}
-    (problem,) = benchmark.missed(worse)
-    assert says(problem, "32 connections: p99 / median … 9.00 … 4.0")
+    assert any(says(line, "32 connections: p99 / median … 9.00 … 4.0") for line in benchmark.missed(worse))
     torn = {**STORED, "swaps": {**STORED["swaps"], "mixed": 1}}
     assert any(line.startswith("swaps: ") for line in benchmark.missed(torn))

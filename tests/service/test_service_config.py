@@ -321,6 +321,4 @@ def test_a_port_that_is_taken_is_said_with_the_remedy(tmp_path: Path, program: S
 def test_a_host_that_is_not_here_is_said_with_the_remedy(tmp_path: Path, host: str, why: str) -> None:
     server = f'[server]\nhost = "{host}"\ntoken_sha256 = "{"0" * 64}"\n'
     said = refusal(folder_of(tmp_path / "served", GATE + server))
-    assert re.fullmatch(rf"camdf: Cannot listen on port 8080 of {host}: {why}\. Correct server\.host or .+\.", said), (
-        said
-    )
+    assert re.fullmatch(rf"camdf: .* port 8080 of {host}: {why}\. Correct server\.host or .+\.", said), said

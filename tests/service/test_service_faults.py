@@ -20,6 +20,7 @@ from camdf.service.events import Lines
 from camdf.service.outcomes import FILE, OutcomeLog, marked
 from golden import openai_tool
 from running_service import PLAIN, SECONDS, Answer, Running, asked, eventually, folder_of, ranking, running
+from saying import refuses, says
 from scripted_endpoint import Act, answers, body, endpoint, hang, reset
 
 TOOLS = [openai_tool("get_weather", "Weather forecast"), openai_tool("send_mail", "Send a mail")]
@@ -157,7 +158,7 @@ def test_a_full_disk_accepts_no_outcome_that_it_cannot_keep_and_decisions_go_on(
         assert service.decide(ranking({"a": 0.9, "b": 0.1}))["reason"] == "decided"
         small = service.ask("/v1/outcomes", {"decision": marked("small", ""), "called": [], "success": True})
         assert small.body == {"first": accepted + 1, "last": accepted + 1}
-        assert "Outcomes could not be written" in service.errors()
+        assert says(service.errors(), "Outcomes … not be written")
     assert sorted(written(folder)) == list(range(1, accepted + 2))
 
 
@@ -196,7 +197,7 @@ def test_an_end_by_signal_breaks_no_request(tmp_path: Path) -> None:
 
 def test_two_copies_do_not_share_a_log(tmp_path: Path) -> None:
     log = OutcomeLog(tmp_path)
-    with pytest.raises(UsageError, match="Give each copy of the service a state folder of its own"):
+    with refuses(UsageError, tmp_path, must="state folder of its own"):
         OutcomeLog(tmp_path)
     log.close()
     OutcomeLog(tmp_path).close()

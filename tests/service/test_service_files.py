@@ -11,6 +11,7 @@ import pytest
 from camdf.errors import UsageError
 from camdf.service.store import VersionStore
 from running_service import PLAIN, eventually, folder_of, ranking, running
+from saying import refuses
 
 TOKEN = "a token of more than sixteen"
 ASKED = ranking({"a": 0.9, "b": 0.8, "c": 0.1})
@@ -97,7 +98,7 @@ def test_a_file_that_cannot_be_used_leaves_the_last_good_one_and_without_one_not
 
 def test_a_switch_whose_name_is_no_file_is_refused_in_words(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "served", '[gate]\nrollout.off = "a\\u0000b"\n')
-    with pytest.raises(UsageError, match="must hold true or false"):
+    with refuses(UsageError, "gate.rollout.off", must="true or false"):
         VersionStore(folder / "camdf.toml", folder / "state")
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, strategies
 
 from camdf.service.outcomes import FILE, is_marked, marked
 from running_service import Answer, Running, folder_of, ranking, running
+from saying import says
 
 NAMES = ("acme", "mallory")
 
@@ -56,7 +57,7 @@ def test_an_outcome_of_no_decision_of_the_tenant_is_refused_and_counted(tmp_path
         for foreign in ("deadbeef", other, own[:-1], own.upper(), [own, other]):
             answer = told(service, foreign, ACME)
             assert answer.status == 404
-            assert "Send the id that /v1/decide answered" in answer.body["error"]
+            assert says(answer.body["error"], "the id … /v1/decide")
         assert service.number("camdf_outcomes_foreign") == 5
         assert told(service, own, ACME).body == {"first": 1, "last": 1}
         assert told(service, other, MALLORY).body == {"first": 2, "last": 2}
