@@ -24,6 +24,7 @@ from camdf.prices import Prices
 from camdf.scorers import Shared
 from camdf.tools import Tool, view
 from golden import PAYOFF, VECTORS, golden_gate, openai_tool
+from saying import says
 
 CATALOGUE = VECTORS[0].tools
 TOOLS = [openai_tool(name, text) for name, text in CATALOGUE.items()]
@@ -117,7 +118,7 @@ def test_three_words_that_ask_for_something_are_decided_on(text: str) -> None:
 
 def test_the_page_says_how_few_words_are_read_with_those_before_them() -> None:
     page = " ".join((Path(__file__).parents[2] / "docs" / "gate.md").read_text(encoding="utf-8").split())
-    assert f"A turn of at most {SHORT} words is read together with those before it." in page
+    assert says(page, f"at most {SHORT} words", "those before it")
 
 
 def test_what_a_harness_puts_between_a_users_words_is_no_turn_of_the_user() -> None:
