@@ -24,6 +24,7 @@ from fastmcp.client.transports import StdioTransport
 from gateways import client_file, connected, entry, environment, free_port, own_state, text, wait_for_port
 
 from camdf.cli import main
+from saying import says
 
 state = pytest.fixture(autouse=True)(own_state)
 
@@ -216,7 +217,7 @@ def test_a_server_that_hangs_ends_with_the_gateway_within_a_clients_patience(
     assert processes_of(marker) == []
     assert took < 4 if os.getloadavg()[0] < 2 * (os.cpu_count() or 1) else took < 30
     assert "tools loaded" in told
-    assert "hangs is starting: it has not answered" in told
+    assert says(told, "hangs is starting")
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
             stream.close()
@@ -251,7 +252,7 @@ def test_after_install_status_report_and_review_find_the_gateway_by_the_clients_
         told = capfd.readouterr().out
         assert "calls: 1" in told
         assert "gone is down" in told
-        assert "does it earn its place" not in told
+        assert "earn its place" not in told
         assert main(["mcp", "status", *words]) == 1
         assert "mail: up, 3 tools" in capfd.readouterr().out
         assert main(["mcp", "review", *words]) == 0
@@ -267,7 +268,7 @@ def test_a_file_with_comments_and_servers_of_one_name_is_read_by_every_command(
     assert main(["try", str(path), "send a mail"]) == 0
     told = capsys.readouterr()
     assert "send_mail" in told.out
-    assert "The MCP server of fice is left out: its tools would be called of_fice_" in told.err
+    assert says(told.err, "MCP server of fice … left out", "of_fice_")
     assert main(["worth", str(path)]) == 0
     capsys.readouterr()
 
@@ -277,6 +278,6 @@ def test_a_file_with_comments_and_servers_of_one_name_is_read_by_every_command(
             assert text(await client.call_tool("of_fice_send_mail", {"text": "hi"})) == "mail.send_mail(hi)"
 
     asyncio.run(run())
-    assert "of fice is down: its tools would be called of_fice_" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "of fice is down", "of_fice_")
     assert main(["mcp", "status", str(path)]) == 1
     assert "of fice: down" in capsys.readouterr().out

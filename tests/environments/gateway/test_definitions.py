@@ -145,7 +145,7 @@ def test_a_changed_definition_is_held_back_and_a_new_one_waits_until_they_are_ac
     }
     changed, new = definitions.pending()
     assert (changed.name, new.name) == ("mail/send", "mail/draft")
-    assert '+ "description": "Send a message, and a copy to me.",' in changed.diff
+    assert f'+ "description": "{CHANGED.description}",' in changed.diff
     assert definitions.accept([changed.seal]) == 1
     assert definitions.standings("mail", [CHANGED, added]) == {"send": "accepted", "draft": "new"}
     assert definitions.standings("mail", [SEND]) == {"send": "changed"}

@@ -26,6 +26,7 @@ from camdf.integrations.gateway.config import ServerEntry
 from camdf.integrations.gateway.folder import Folder
 from camdf.integrations.gateway.process import ServerProcess
 from camdf.integrations.gateway.server import Gateway
+from saying import says
 
 state = pytest.fixture(autouse=True)(own_state)
 
@@ -124,10 +125,11 @@ def test_a_tool_without_a_name_is_left_out_at_once_or_later_and_told(
 
     asyncio.run(run())
     told = capsys.readouterr().err
-    assert "bad: 1 of its tools left out, because its name" in told
-    assert "worse: 1 of its tools left out, because its name" in told
+    for name in ("bad", "worse"):
+        assert says(told, f"{name}: 1 of its tools left out … name")
     assert main(["mcp", "status", str(path)]) == 0
-    assert capsys.readouterr().out.count("left out, because its name") == 2
+    told = capsys.readouterr().out
+    assert sum(says(line, "1 of its tools left out … name") for line in told.splitlines()) == 2
 
 
 def test_a_name_that_nobody_has_accepted_is_only_counted(tmp_path: Path) -> None:
@@ -136,7 +138,7 @@ def test_a_name_that_nobody_has_accepted_is_only_counted(tmp_path: Path) -> None
     path = client_file(tmp_path, {"office": hostile("list"), "bad": hostile("instructive name")})
     _, _, description = asyncio.run(session(path, 0.1))
     assert "IMPORTANT" not in description
-    assert "1 that nobody has accepted yet" in description
+    assert says(description, "1 … nobody has accepted")
 
 
 def test_a_prompt_never_passes_for_one_of_another_server(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from gateways import client_file, connected, entry, over_http, own_state, text
 from camdf.cli import main
 from camdf.integrations.gateway import intake
 from camdf.integrations.gateway.folder import Folder
+from saying import says
 
 state = pytest.fixture(autouse=True)(own_state)
 
@@ -171,7 +172,7 @@ def test_a_server_that_hangs_dies_or_floods_costs_itself(tmp_path: Path) -> None
             assert links["broken"].state == "down"
             answer = text(await client.call_tool("find_tool", {"query": "send an email"}))
             assert "mail_send_mail" in answer
-            assert "These servers do not answer now: broken." in answer
+            assert says(answer, "servers … not answer now: broken.")
 
             waiting = asyncio.create_task(client.call_tool("hanging_wait", {}, raise_on_error=False))
             flood = asyncio.create_task(client.call_tool("flooding_flood", {}, raise_on_error=False))
@@ -323,7 +324,7 @@ def test_progress_questions_sampling_resources_prompts_and_cancellation_pass_thr
             assert steps == {"a": [1, 2, 3], "b": [1, 2, 3, 4, 5]}
             assert "Ada" in text(await client.call_tool("other_ask_name", {}))
             assert asked == ["The server 'other' asks: Your name?"]
-            assert text(await client.call_tool("asking_ask_model", {})) == "the model said hello to A word?"
+            assert says(text(await client.call_tool("asking_ask_model", {})), "hello to A word?")
             resources = [str(resource.uri) for resource in await client.list_resources()]
             assert len(resources) == 2
             assert (await client.read_resource(resources[0]))[0].text == "water the flowers"
@@ -377,10 +378,12 @@ def test_a_user_signs_in_from_the_shell_and_never_in_a_call(
 
     with over_http("mail", "http", "--private") as private:
         path = client_file(tmp_path, {"mail": private})
-        assert asyncio.run(state_of(path)) == ("down", "it wants a sign-in: camdf mcp login mail")
+        state, error = asyncio.run(state_of(path))
+        assert state == "down"
+        assert says(error, "sign-in: camdf mcp login mail")
         assert opened == []
         assert main(["mcp", "login", "mail", str(path)]) == 0
-        assert "Signed in to mail, which has 3 tools." in capfd.readouterr().out
+        assert says(capfd.readouterr().out, "Signed in to mail", "3 tools")
         assert len(opened) == 1
         assert asyncio.run(state_of(path)) == ("up", "")
         assert len(opened) == 1
