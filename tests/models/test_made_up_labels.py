@@ -16,6 +16,7 @@ from camdf.datasets.examples import made_up_in
 from camdf.errors import UsageError
 from camdf.policies.models.task_text import fit_text
 from camdf_lab import domains
+from saying import refuses, says
 
 PAYOFF = Payoff(0.12)
 TOOLS = {
@@ -87,7 +88,7 @@ def test_a_text_signal_moves_only_where_tasks_say_enough() -> None:
 
 
 def test_a_prior_must_be_fitted_and_is_no_part_of_the_file(made_up: ExpectedPayoffBySet, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="'prior' of ExpectedPayoffBySet must be fitted where it is a policy"):
+    with refuses(UsageError, "'prior' of ExpectedPayoffBySet", must="fitted"):
         ExpectedPayoffBySet(prior=ExpectedPayoffBySet())
     started = ExpectedPayoffBySet(prior=made_up).fit(domains.load("retail", "minilm").take(range(5)), PAYOFF)
     save(started, tmp_path / "policy.json")
@@ -103,8 +104,8 @@ def test_a_fit_on_made_up_tasks_says_so_and_evaluate_says_how_far_off_it_was(
     fit = ["--cost-pressure", "0.1", "--splits", "2", *rest]
     assert main(["fit", str(examples), "-o", str(folder / "made-up.json"), *fit]) == 0
     said = capsys.readouterr().out
-    assert "1 row left out: it says of some tools that one of them will do ('or')" in said
-    assert "32 of the labels are made up, and so is what is said above: it promises nothing about real tasks." in said
+    assert says(said, "1 row left out: … ('or')")
+    assert says(said, "32 of the labels … made up", "promises nothing")
     training = load(folder / "made-up.json").training_
     assert training is not None
     assert training.made_up == 32
@@ -114,7 +115,7 @@ def test_a_fit_on_made_up_tasks_says_so_and_evaluate_says_how_far_off_it_was(
     ]
     real.write_text("\n".join(map(json.dumps, lines)))
     assert main(["evaluate", str(folder / "made-up.json"), str(real), "--splits", "2", *rest]) == 0
-    assert "This policy was fitted on made-up tasks, on which it earned" in capsys.readouterr().out
+    assert says(capsys.readouterr().out, "fitted on made-up tasks", "earned")
     begun = ["fit", str(real), "--prior", str(folder / "made-up.json"), "-o", str(folder / "policy.json"), *fit]
     assert main(begun) == 0
     assert "made up" not in capsys.readouterr().out
@@ -122,7 +123,7 @@ def test_a_fit_on_made_up_tasks_says_so_and_evaluate_says_how_far_off_it_was(
     assert training is not None
     assert training.made_up == 0
     assert main([*begun, "--policy", "fixed-k"]) == 2
-    assert "Only expected-payoff-by-set can start from a 'prior'" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "Only expected-payoff-by-set", "'prior'")
 
 
 def test_only_lines_that_say_so_are_made_up(examples: Path) -> None:

@@ -47,6 +47,7 @@ from camdf_lab import domains
 from camdf_lab.beyond.past_tasks import PastJob
 from golden import openai_tool
 from running_service import SECONDS, Running, eventually, running
+from saying import refuses, says
 
 PAYOFF = Payoff(0.05)
 ROOT = Path(__file__).parents[2]
@@ -318,23 +319,23 @@ def test_texts_and_users_are_kept_as_the_log_has_them_the_users_hashed(fitted: P
 
 
 def test_an_explanation_shows_the_past_requests(fitted: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = "needed by 5 of the 5 most similar past requests: 'Please check the otter', 'I need the otter again', "
+    words = ("needed by 5 of the 5", "past requests: 'Please check the otter', 'I need the otter again'")
     assert main(["try", "tools.json", NEWER, "--policy", "policy.json", "--examples", "examples.jsonl"]) == 0
     told = capsys.readouterr().out
-    assert f"Because   unit_00: worth its cost, {words}" in told
-    assert "2 of 70 tools kept: those that are worth their cost." in told
+    assert says(told, "Because   unit_00: worth its cost", *words)
+    assert says(told, "2 of 70 tools kept: … worth their cost")
     tools = [Tool(name, text) for name, text in json.loads(Path("tools.json").read_text(encoding="utf-8")).items()]
     gate = Gate.start(tools, policy=camdf.load("policy.json"), examples="examples.jsonl")
     decision = gate.decide(NEWER, tools)
-    assert words in decision.explain()
+    assert says(decision.explain(), *words)
     assert "otter" not in json.dumps(decision.event())
     with pytest.raises(UsageError, match="one tenant's own"):
         gate.for_tenant("another")
     gate.reload("policy.json")
-    assert words in gate.decide(NEWER, tools).explain(), "the policy of a new file recalls what the last one did"
+    assert says(gate.decide(NEWER, tools).explain(), *words), "the policy of a new file recalls what the last one did"
     write_examples("fewer.jsonl", [replace(example, text="") for example in read_examples("examples.jsonl")[:40]])
     gate.reload("policy.json", examples="fewer.jsonl")
-    assert "needed by 2 of the 5 most similar past requests\n" in gate.decide(NEWER, tools).explain()
+    assert says(gate.decide(NEWER, tools).explain(), "needed by 2 of the 5", "past requests\n")
     gate.for_tenant("another")
 
 
@@ -392,17 +393,17 @@ def test_past_requests_of_another_model_are_refused(fitted: Path, capsys: pytest
     write_jsonl(atlas()[1], "atlas.jsonl")
     write_examples("short.jsonl", [replace(example, vector=b"12") for example in read_examples("examples.jsonl")])
     assert main(["evaluate", "policy.json", "atlas.jsonl", "--examples", "examples.jsonl"]) == 2
-    assert "vectors of 256 numbers, and these tasks have vectors of 64" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "past requests", "vectors of 256", "vectors of 64")
     assert main(["try", "tools.json", NEWER, "--policy", "policy.json", "--examples", "short.jsonl"]) == 2
-    assert "vectors of 2 numbers, and the scorer makes vectors of 256" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "past requests", "vectors of 2", "vectors of 256")
     command = ["try", "tools.json", NEWER, "--policy", "policy.json", "--examples", "examples.jsonl"]
     assert main([*command, "--scorer", "bm25"]) == 2
-    assert "the scorer makes no vectors" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "scorer makes no vectors")
     camdf.save(ExpectedPayoffBySet().fit(atlas()[0].take(np.arange(20)), PAYOFF), "plain.json")
     assert (
         main(["evaluate", "plain.json", "atlas.jsonl", "--examples", "examples.jsonl", "--cost-pressure", "0.1"]) == 2
     )
-    assert "was fitted without past requests" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "fitted without past requests")
 
 
 def test_what_a_fit_does_not_keep_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -412,10 +413,10 @@ def test_what_a_fit_does_not_keep_is_said(tmp_path: Path, capsys: pytest.Capture
     command = f"fit {tmp_path}/logged.jsonl -o {tmp_path}/policy.json --cost-pressure 0.05 --splits 1".split()
     assert main([*command, "--keep-text"]) == 2
     assert main([*command, "--remember", str(examples), "--keep-text"]) == 2
-    assert "logged.jsonl has no texts for --keep-text" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "logged.jsonl has no texts", "--keep-text")
     examples.write_text("", encoding="utf-8")
     assert main([*command, "--remember", str(examples)]) == 0
-    assert "examples.jsonl is of an earlier fit, and this policy does not read it." in capsys.readouterr().out
+    assert says(capsys.readouterr().out, "examples.jsonl … earlier fit", "policy does not read")
 
 
 def test_a_fit_replaces_only_what_a_fit_has_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -427,7 +428,7 @@ def test_a_fit_replaces_only_what_a_fit_has_kept(tmp_path: Path, capsys: pytest.
         before = path.read_bytes()
         command = f"fit {log} -o {tmp_path}/policy.json --cost-pressure 0.05 --splits 1 --remember {path}"
         assert main(command.split()) == 2
-        assert f"--remember would replace {path}, which no earlier fit wrote." in capsys.readouterr().err
+        assert says(capsys.readouterr().err, f"--remember would replace {path}")
         assert path.read_bytes() == before
 
 
@@ -480,20 +481,21 @@ def test_the_service_reads_past_requests_at_the_start_and_again_and_refuses_thos
     folder = served(fitted, tmp_path / "served")
     examples = read_examples("examples.jsonl")
     with running(folder) as service:
-        assert "needed by 5 of the 5 most similar past requests: 'Please check" in why(service.decide(question(NEWER)))
+        assert says(why(service.decide(question(NEWER))), "needed by 5 of the 5", "past requests: 'Please check the")
         write_examples(folder / "examples.jsonl", [replace(example, text="") for example in examples[:40]])
-        eventually(lambda: why(service.decide(question(NEWER))).endswith("by 2 of the 5 most similar past requests"))
+        eventually(lambda: says(why(service.decide(question(NEWER))), "needed by 2 of the 5"))
         write_examples(folder / "examples.jsonl", [replace(example, vector=b"12") for example in examples])
-        refused = "examples.jsonl: The past requests have vectors of 2 numbers, and the scorer makes vectors of 256."
-        eventually(lambda: refused in service.ask("/v1/policy").body["refused"])
-        assert why(service.decide(question(NEWER))).endswith("by 2 of the 5 most similar past requests")
+        refused = ("examples.jsonl", "past requests", "vectors of 2", "vectors of 256")
+        eventually(lambda: says(service.ask("/v1/policy").body["refused"], *refused))
+        assert says(why(service.decide(question(NEWER))), "needed by 2 of the 5")
+        assert why(service.decide(question(NEWER))).endswith(" past requests")
         write_examples(folder / "examples.jsonl", [])  # as camdf forget leaves it once nothing is left
         eventually(lambda: "past requests" not in why(service.decide(question(NEWER))))
         write_examples(folder / "examples.jsonl", [replace(example, vector=b"12") for example in examples])
-    with pytest.raises(UsageError, match="the scorer makes vectors of 256"):
+    with refuses(UsageError, "past requests", "vectors of 2", must="vectors of 256"):
         VersionStore(folder / "camdf.toml", tmp_path / "another state")
     other = SERVED.replace('"start"', '"bm25"\nscorer_mismatch = "allow"')
-    with pytest.raises(UsageError, match="the scorer makes no vectors"):
+    with refuses(UsageError, "past requests", must="scorer makes no vectors"):
         VersionStore(served(fitted, tmp_path / "other", other) / "camdf.toml", tmp_path / "third state")
 
 
@@ -502,7 +504,7 @@ def test_past_requests_are_one_tenants_own(fitted: Path, tmp_path: Path) -> None
         f'\n[tenants.{name}]\ntoken_sha256 = "{digit * 64}"\n' for name, digit in (("a", "1"), ("b", "2"))
     )
     folder = served(fitted, tmp_path / "served", SERVED + tenants)
-    with pytest.raises(UsageError, match=r"\[gate\] names a file of past requests, examples\.jsonl, that another"):
+    with refuses(UsageError, "[gate]", got="past requests, examples.jsonl"):
         VersionStore(folder / "camdf.toml", tmp_path / "state")
     alone = SERVED.replace('examples = "examples.jsonl"\n', "") + tenants.replace(
         "\n[tenants.b]", 'examples = "examples.jsonl"\n\n[tenants.b]'
@@ -539,16 +541,16 @@ def test_the_loop_adds_new_requests_to_the_file_and_judges_with_them(fitted: Pat
         asked_before = 0
         said = told(service, "Check the {} for me", "Check my {} now", "Go and check the {}")
         assert "Challenger 1 (" in said
-        assert "9 requests joined those of examples.jsonl, which has 169." in said
+        assert says(said, "9 requests joined … examples.jsonl … 169")
         assert "zeppelin" not in (folder / "state" / "decisions.jsonl").read_text(encoding="utf-8")
         asks = question("Please do check the zeppelin")
         eventually(
-            lambda: "needed by 3 of the 5 most similar past requests" in why(service.decide(asks), "unit_69"),
+            lambda: says(why(service.decide(asks), "unit_69"), "needed by 3 of the 5"),
         )
         past = past_tasks(read_examples(path))
         asked_before = 9
         said = told(service, "Would you check on the {}?")
-        assert "joined those of examples.jsonl, which has 172." in said
+        assert says(said, "3 requests joined … examples.jsonl … 172")
         assert main(["forget", str(path), "--conversation", "Check the {} for me 0"]) == 0
         assert len(read_examples(path)) == 171
         assert "joined" not in str(learn(folder / "camdf.toml", [folder / "state"])), "and it does not come back"
@@ -762,14 +764,14 @@ def test_what_the_service_is_told_to_forget_must_be_named(
 ) -> None:
     configuration, state = str(explored / "camdf.toml"), ["--state", str(explored / "state")]
     for options, words in (
-        (state, "Nothing to forget was named."),
-        ([*state, "--before", "2026-01-31"], "A service keeps requests without their days."),
-        (["--user", "x", "--state", str(tmp_path / "none")], "There is no state folder"),
+        (state, "Nothing to forget"),
+        ([*state, "--before", "2026-01-31"], "without their days"),
+        (["--user", "x", "--state", str(tmp_path / "none")], f"no state folder … {tmp_path / 'none'}"),
     ):
         assert main(["forget", configuration, *options]) == 2
-        assert words in capsys.readouterr().err
+        assert says(capsys.readouterr().err, words)
     assert main(["forget", str(explored / "examples.jsonl"), "--tenant", "acme"]) == 2
-    assert "--tenant and --state are for a service's configuration (.toml)." in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "--tenant and --state", "configuration (.toml)")
 
 
 def test_a_tenant_is_forgotten_and_the_others_are_not(fitted: Path, tmp_path: Path) -> None:
@@ -792,10 +794,9 @@ def test_a_tenant_is_forgotten_and_the_others_are_not(fitted: Path, tmp_path: Pa
     with (folder / "camdf.toml").open("a", encoding="utf-8") as file:
         file.write('\n[tenants.b.routes.far]\nexamples = "memory://far.jsonl"\n')
     forgot = forget_served(folder / "camdf.toml", [folder / "state"], Whose(), "a")
-    assert str(forgot).splitlines() == [
-        "Forgot 80 examples and 1 decisions.",
-        "memory://far.jsonl is a URL, and as it was: delete from the file that you copy there.",
-    ]
+    first, second = str(forgot).splitlines()
+    assert says(first, "80 examples and 1 decisions")
+    assert says(second, "memory://far.jsonl is a URL")
     assert read_examples(folder / "a.jsonl") == [own]
     assert read_examples(folder / "b.jsonl") == [own, *logged[80:]]
     (line,) = (folder / "state" / "decisions.jsonl").read_text(encoding="utf-8").splitlines()
@@ -852,4 +853,4 @@ def test_the_page_says_what_was_measured() -> None:
     assert min(float(row["hi"]) for row in rows) >= -0.02
     few, more, most = json.loads((ROOT / "results" / "past_tasks.json").read_text())
     took = [round(size["milliseconds"]) for size in (few, more, most)]
-    assert "about {} ms of one processor with 10,000 past requests, {} ms with 100,000, and {} ms".format(*took) in page
+    assert says(page, f"{took[0]} ms … 10,000 past requests", f"{took[1]} ms with 100,000", f"{took[2]} ms")

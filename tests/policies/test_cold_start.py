@@ -95,7 +95,7 @@ def test_the_number_of_tools_and_the_rankings_go_together() -> None:
         with pytest.raises(UsageError, match="Give both, or neither"):
             cold_start(**wrong)
     for number in (0.0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(UsageError, match="'tools_per_task' of cold_start must be a number above 0"):
+        with refuses(UsageError, "'tools_per_task' of cold_start", must="above 0", got=number):
             cold_start(tools_per_task=number, rankings=rankings)
 
 
