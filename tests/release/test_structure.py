@@ -18,6 +18,7 @@ import pytest
 import camdf
 from camdf import Policy, UsageError, policies
 from camdf.policies.registry import DEFAULT, LIBRARY, POLICIES, policy_name
+from saying import says
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
@@ -228,6 +229,8 @@ def test_no_two_variants_are_the_same_policy() -> None:
 
 
 def test_an_unknown_name_is_refused_with_all_that_are_known() -> None:
-    with pytest.raises(UsageError, match=r"must be one of: acquire-all; .*top-k.*Got 'magic' instead"):
+    with pytest.raises(UsageError) as refused:
         policy_name("magic")
+    assert all(f"{name};" in str(refused.value) for name in POLICIES)
+    assert says(str(refused.value), "'magic'")
     assert DEFAULT in POLICIES
