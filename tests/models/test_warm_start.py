@@ -18,7 +18,7 @@ from camdf.core.vectors import at_length_one
 from camdf.errors import NotFittedError
 from camdf.evaluation.curve import draw_steps
 from camdf.policies.artifact import from_json, to_json
-from camdf.policies.models.design import Design, Setting
+from camdf.policies.models.design import Design, Fits, Setting
 from camdf.policies.models.posterior import Belief, Fitted, Rows, log_loss, most_likely, sums_of
 from camdf.policies.models.prior import KINDS, shipped_prior
 from camdf.policies.models.set_law import SetLaw
@@ -38,7 +38,8 @@ def rows_of(rng: np.random.Generator, count: int, columns: int, tools: int) -> R
     tool = np.sort(rng.integers(0, tools, count)) if tools else np.full(count, -1)
     tool = np.unique(tool, return_inverse=True)[1] if tools else tool
     labels = (rng.random(count) < sigmoid(dense[:, 1])).astype(np.float64)
-    return Rows(dense, rng.normal(size=count), tool, labels, rng.uniform(0.2, 1.0, count))
+    by_tool = np.concatenate([np.ones((count, 1)), rng.normal(size=(count, 1))], axis=1)
+    return Rows(np.concatenate([by_tool, dense], axis=1), tool, labels, rng.uniform(0.2, 1.0, count))
 
 
 @settings(max_examples=30, deadline=None)
@@ -69,13 +70,40 @@ def test_no_step_in_any_direction_makes_the_labels_likelier(seed: int, columns: 
         assert loss(moved) >= found.loss - 1e-9
 
 
+@settings(max_examples=20, deadline=None)
+@given(seeds, st.integers(0, 5))
+def test_where_a_fit_starts_does_not_change_where_it_ends(seed: int, tools: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rows_of(rng, 60, 3, tools)
+    width = rows.dense.shape[1]
+    count = int(rows.tool.max()) + 1
+    nothing = Fitted(np.zeros(width), np.zeros(count), np.zeros(count))
+    before = Belief(nothing, np.eye(width), np.tile(np.eye(2), (count, 1, 1)))
+    theta, levels, slopes = (np.array(rng.normal(size=size)) for size in (width, count, count))
+    start = Fitted(theta, levels, slopes)
+    near, far = (most_likely(rows, before, 0.0, begun) for begun in (None, start))
+    for name in ("theta", "levels", "slopes"):
+        np.testing.assert_allclose(getattr(near, name), getattr(far, name), atol=1e-6)
+
+
+def test_a_fold_that_starts_at_the_fit_of_all_tasks_learns_what_it_would_learn_alone() -> None:
+    logged = domains.load("telecom", "claude")
+    some = logged.take(np.arange(len(logged)) % 4 > 0)
+    whole, alone = (Design.of(each, PRIORS[0], True, False) for each in (logged, some))
+    beside = replace(alone, fits=Fits()).starting_like(whole)
+    assert beside.start is not None
+    for name in ("theta", "levels", "slopes"):
+        one, other = (getattr(design.fitted(Setting()), name) for design in (alone, beside))
+        np.testing.assert_allclose(one, other, atol=1e-7)
+
+
 @settings(deadline=None)
 @given(st.floats(2.0, 15.0), st.floats(0.01, 0.3))
 def test_where_flips_are_believed_in_a_label_against_a_sure_prediction_hardly_pulls(sure: float, flips: float) -> None:
     """By (1 - 2 e) p (1 - p) / (e + (1 - 2 e) p) at most, with p the chance that the label is right: p / e."""
-    one = Rows(np.ones((1, 1)), np.zeros(1), np.array([-1]), np.ones(1), np.ones(1))
+    one = Rows.without_tools(np.ones((1, 1)), np.ones(1), np.ones(1))
     at = Fitted(np.array([-sure]), np.zeros(0), np.zeros(0))
-    trusting, doubting = (-float(sums_of(one, at, share).gradient[0]) for share in (0.0, flips))
+    trusting, doubting = (-float(sums_of(one, at.chance(one), share, 0).gradient[0]) for share in (0.0, flips))
     chance = float(sigmoid(np.array(-sure)))
     assert trusting == pytest.approx(1 - chance)
     assert 0 < doubting <= min(chance / flips, trusting)

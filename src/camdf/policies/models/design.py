@@ -65,6 +65,11 @@ class Strength(NamedTuple):
         """The same, where no tool may differ."""
         return self._replace(levels=1.0, slopes=1.0)
 
+    def apart(self, other: Strength) -> float:
+        """How unlike another it is: by what factors its deviations differ; other weights count as much as e."""
+        factors = np.log(np.array(self[:3]) / np.array(other[:3]))
+        return float(np.abs(factors).sum()) + (self.weigh_groups != other.weigh_groups)
+
 
 BASE = Strength(0.2, 1.0, 0.3)
 
@@ -240,10 +245,8 @@ class TaskReading:
             precision=np.diag(precision),
             of_tools=np.zeros((0, 2, 2)),
         )
-        rows = Rows(
+        rows = Rows.without_tools(
             dense=self._list_rows(logged.rankings),
-            slope=np.zeros(len(logged)),
-            tool=np.full(len(logged), -1),
             labels=(logged.missing == 0).astype(np.float64),
             weights=np.ones(len(logged)),
         )
@@ -318,9 +321,10 @@ class TaskReading:
         """(columns, rows) as the rows of a fit; `ids` are those of the tools in the catalogue."""
         start = self.start @ features[: len(self.start)] + self.prior.intercept
         start += self.levels[ids] + self.slopes[ids] * features[SLOPE_COLUMN]
-        standard = (features.T - self.mean) / self.spread
-        dense = np.concatenate([np.ones((len(standard), 1)), start[:, None], standard], axis=1)
-        return Rows(dense, features[SLOPE_COLUMN], self.tools[ids], labels, np.ones(len(labels)))
+        slope = features[SLOPE_COLUMN]
+        one = np.ones(len(slope))
+        columns = np.column_stack([one, slope, one, start, (features.T - self.mean) / self.spread])
+        return Rows(columns, self.tools[ids], labels, np.ones(len(labels)))
 
     def _plain_none(self, none: Floats | None) -> tuple[float, ...]:
         """The coefficients of tasks that need nothing: the intercept, that of the odds, those of a list's columns."""
@@ -348,12 +352,15 @@ class TaskReading:
         return plain
 
 
-class Starts(dict[Strength, Fitted]):
+class Fits(dict[Setting, Fitted]):
     """Fits that are known already, each of which is a start for others."""
 
-    def nearest(self, strength: Strength) -> Fitted | None:
-        """The fit of the same strength, else the one of the base strength, else none."""
-        return self.get(strength) or self.get(BASE)
+    def nearest(self, setting: Setting) -> Fitted | None:
+        """The fit of the setting that is most like it and takes no label as flipped; none where there is none."""
+        others = [known for known in self if not known.flips]
+        if not others:
+            return None
+        return self[min(others, key=lambda known: known.strength.apart(setting.strength))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,7 +371,8 @@ class Design:
     reading: TaskReading
     rows: Rows
     order: Ints
-    starts: Starts
+    fits: Fits
+    start: Fitted | None = None
 
     @classmethod
     def of(cls, logged: LoggedTasks, prior: Prior, shared: bool, texts: bool, remember: bool = False) -> Design:
@@ -382,15 +390,23 @@ class Design:
             reading = reading.with_past(past, columns[:, rankings.listed])
             more.append(columns)
         rows, order = reading.taught(logged, more)
-        return cls(logged, reading, rows, order, Starts())
+        return cls(logged, reading, rows, order, Fits())
+
+    def starting_like(self, whole: Design) -> Design:
+        """The same, whose first fit starts at that of a design of these tasks and more, where both have its columns."""
+        first = whole.fitted(Setting())
+        if len(first.theta) != self.rows.dense.shape[1]:
+            return self
+        place = whole.reading.tools[self.reading.tools >= 0]
+        return replace(self, start=Fitted(first.theta, first.levels[place], first.slopes[place]))
 
     def fitted(self, setting: Setting) -> Fitted:
         """The most likely model, from the nearest one that is known already."""
-        start = self.starts.nearest(setting.strength)
-        fitted = most_likely(self.weighted(setting), self.reading.before(setting), setting.flips, start)
-        if not setting.flips:
-            self.starts[setting.strength] = fitted
-        return fitted
+        if setting not in self.fits:
+            start = self.fits.nearest(setting) or self.start
+            before = self.reading.before(setting)
+            self.fits[setting] = most_likely(self.weighted(setting), before, setting.flips, start)
+        return self.fits[setting]
 
     def weighted(self, setting: Setting) -> Rows:
         """The rows, each with the weight of its task."""

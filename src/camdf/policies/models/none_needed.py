@@ -64,11 +64,8 @@ def fit_none(
     spreads = np.append(SPREADS[:2], np.full(columns, SPREADS[2]))
     before = Belief(Fitted(start, np.zeros(0), np.zeros(0)), np.diag(spreads**-2.0), np.zeros((0, 2, 2)))
     odds = empty_set_odds(probability, listed, law.sizes, law.sharpness)
-    count = len(odds)
-    rows = Rows(
-        dense=np.column_stack([np.ones(count), odds, described]),
-        slope=np.zeros(count),
-        tool=np.full(count, -1),
+    rows = Rows.without_tools(
+        dense=np.column_stack([np.ones(len(odds)), odds, described]),
         labels=needs_none.astype(np.float64),
         weights=weights,
     )

@@ -100,13 +100,14 @@ def _rows_of_outcomes(
     ids = rankings.places(position)
     seen = np.array([*model.times_listed, 0.0])[ids]
     wanted = np.array([*model.times_required, 0.0])[ids]
-    columns = candidate_features(rankings, history(seen, wanted, model.base_rate), model.lowest_score)
-    features = np.concatenate([columns, model.text_columns(rankings, past)])
+    of_lists = candidate_features(rankings, history(seen, wanted, model.base_rate), model.lowest_score)
+    features = np.concatenate([of_lists, model.text_columns(rankings, past)])
     place = ids[known]
     order = np.argsort(place, kind="stable")
     flat = features[:, known][:, order]
     tool = place[order] if count else np.full(len(order), -1)
-    dense = np.concatenate([np.ones((1, len(order))), flat]).T
+    one = np.ones(len(order))
+    columns = np.column_stack([one, flat[SLOPE_COLUMN], one, flat.T])
     labels = logged.required[known][order].astype(np.float64)
-    rows = Rows(dense, flat[SLOPE_COLUMN], tool, labels, np.ones(len(order)))
+    rows = Rows(columns, tool, labels, one)
     return rows, place

@@ -12,6 +12,7 @@ What is believed afterwards is the same kind of thing: so labels can come all at
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -34,24 +35,47 @@ ROUNDING = 1e-12
 SUREST = 1e-12
 """Probabilities stay this far from 0 and 1 while they are learned."""
 
+OF_TOOLS = 2
+"""How many columns are those of single tools: of their levels, and of their slopes."""
+
+ROWS_AT_ONCE = 2048
+"""So many rows stay in a processor's cache while everything is summed that a step needs of them."""
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Listed candidates, one a row, in the order of their tools: what a fit reads.
 
-    `dense` (rows, columns) is x, `slope` the logit of the score. `tool` numbers the tools that may differ, from 0 on,
-    and is -1 for others. `labels` and `weights` say what is learned from them.
+    `columns` (rows, 2 + columns) are what a level and a slope are multiplied by, 1 and the logit of the score, and then
+    x. `tool` numbers the tools that may differ, from 0 on, and is -1 for others. `labels` and `weights` say what is
+    learned from them.
     """
 
-    dense: Floats
-    slope: Floats
+    columns: Floats
     tool: Ints
     labels: Floats
     weights: Floats
 
+    @classmethod
+    def without_tools(cls, dense: Floats, labels: Floats, weights: Floats) -> Rows:
+        """From x alone (rows, columns), where no tool has a level or a slope."""
+        count = len(dense)
+        columns = np.concatenate([np.ones((count, 1)), np.zeros((count, 1)), dense], axis=1)
+        return cls(columns, np.full(count, -1), labels, weights)
+
+    @property
+    def slope(self) -> Floats:
+        """(rows,): the logit of the score."""
+        return self.columns[:, 1]
+
+    @property
+    def dense(self) -> Floats:
+        """(rows, columns): x."""
+        return self.columns[:, OF_TOOLS:]
+
     def weighted(self, weights: Floats) -> Rows:
         """The same rows, weighed otherwise."""
-        return Rows(self.dense, self.slope, self.tool, self.labels, weights)
+        return replace(self, weights=weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +91,13 @@ class Fitted:
         """(rows,): z."""
         z: Floats = rows.dense @ self.theta
         if len(self.levels):
-            known = rows.tool >= 0
-            z = z + np.where(known, self.levels[rows.tool] + self.slopes[rows.tool] * rows.slope, 0.0)
+            z += np.append(self.levels, 0.0)[rows.tool]
+            z += np.append(self.slopes, 0.0)[rows.tool] * rows.slope
         return z
+
+    def chance(self, rows: Rows) -> Floats:
+        """(rows,): that each is required."""
+        return _chance(self.log_odds(rows))
 
     def moved(self, step: tuple[Floats, Floats, Floats], share: float) -> Fitted:
         """A share of a step of theta, levels and slopes away from here."""
@@ -119,22 +147,23 @@ def most_likely(rows: Rows, before: Belief, flips: float, start: Fitted | None =
     A step that makes the loss rise is halved.
     """
 
-    def measured(at: Fitted) -> tuple[Fitted, Sums]:
-        sums = sums_of(rows, at, flips)
-        return replace(at, loss=sums.loss + before.distance(at)), sums
+    def measured(at: Fitted) -> tuple[Fitted, Floats]:
+        chance = at.chance(rows)
+        loss = rows.weights @ _surprise(observed(chance, flips), rows.labels)
+        return replace(at, loss=float(loss) + before.distance(at)), chance
 
-    here, sums = measured(start or before.likeliest)
+    here, chance = measured(start or before.likeliest)
     for _ in range(MOST_STEPS):
-        curvature = _Curvature(sums, here, before)
+        curvature = _Curvature(sums_of(rows, chance, flips, len(here.levels)), here, before)
         step = curvature.step()
         share = 1.0
         last = curvature.fall(step) <= SETTLED
-        there, sums = measured(here.moved(step, share))
+        there, chance = measured(here.moved(step, share))
         while there.loss > here.loss * (1 + ROUNDING):
             share /= 2
             if share < SMALLEST_SHARE:
                 return here
-            there, sums = measured(here.moved(step, share))
+            there, chance = measured(here.moved(step, share))
         here = there
         if last:
             break
@@ -143,7 +172,7 @@ def most_likely(rows: Rows, before: Belief, flips: float, start: Fitted | None =
 
 def afterwards(rows: Rows, at: Fitted, before: Belief, flips: float) -> Belief:
     """What is believed once the rows are known: the curvature at the minimum, theta's with the tools summed out."""
-    curvature = _Curvature(sums_of(rows, at, flips), at, before)
+    curvature = _Curvature(sums_of(rows, at.chance(rows), flips, len(at.levels)), at, before)
     return Belief(at, curvature.of_theta_alone(), curvature.of_tools)
 
 
@@ -155,7 +184,6 @@ class Sums:
     (tools, 2, 2), `gradient_of_tools` (tools, 2), and `cross` (tools, 2, columns), second derivatives by both.
     """
 
-    loss: float
     gradient: Floats
     curvature: Floats
     gradient_of_tools: Floats
@@ -163,26 +191,29 @@ class Sums:
     cross: Floats
 
 
-def sums_of(rows: Rows, at: Fitted, flips: float) -> Sums:
-    """The sums of some rows; a step of the search needs no more of them."""
-    chance = _chance(at.log_odds(rows))
+def sums_of(rows: Rows, chance: Floats, flips: float, tools: int) -> Sums:
+    """The sums of some rows, of which each is required with such a chance; a step of the search needs no more of them.
+
+    Rows of no tool are added up behind those of the last one.
+    """
     seen = observed(chance, flips)
     rise = (1.0 - 2.0 * flips) * chance * (1.0 - chance)
-    excess = rows.weights * (seen - rows.labels) * rise / (seen * (1.0 - seen))
-    curvature = rows.weights * rise * rise / (seen * (1.0 - seen))
-    by_level = np.stack([np.ones(len(rows.slope)), rows.slope])
-    parts = _rows_by_tool(rows.tool, len(at.levels))
-    curved = [(part, by_level[:, part] * curvature[part]) for part in parts]
-    gradient_of_tools = np.array([by_level[:, part] @ excess[part] for part in parts])
-    of_tools = np.array([by_levels @ by_level[:, part].T for part, by_levels in curved])
-    cross = np.array([by_levels @ rows.dense[part] for part, by_levels in curved])
+    by_seen = rows.weights * rise / (seen * (1.0 - seen))
+    excess = by_seen * (seen - rows.labels)
+    curvature = (by_seen * rise)[:, None]
+    width = rows.columns.shape[1]
+    gradient = np.zeros((tools + 1, width))
+    curved = np.zeros((tools + 1, width, width))
+    for tool, part in _blocks(rows.tool, tools):
+        columns = rows.columns[part]
+        gradient[tool] += excess[part] @ columns
+        curved[tool] += columns.T @ (columns * curvature[part])
     return Sums(
-        loss=float(rows.weights @ _surprise(seen, rows.labels)),
-        gradient=rows.dense.T @ excess,
-        curvature=rows.dense.T @ (rows.dense * curvature[:, None]),
-        gradient_of_tools=gradient_of_tools.reshape(-1, 2),
-        of_tools=of_tools.reshape(-1, 2, 2),
-        cross=cross.reshape(-1, 2, rows.dense.shape[1]),
+        gradient=gradient[:, OF_TOOLS:].sum(axis=0),
+        curvature=curved[:, OF_TOOLS:, OF_TOOLS:].sum(axis=0),
+        gradient_of_tools=gradient[:tools, :OF_TOOLS],
+        of_tools=curved[:tools, :OF_TOOLS, :OF_TOOLS],
+        cross=curved[:tools, :OF_TOOLS, OF_TOOLS:],
     )
 
 
@@ -231,7 +262,9 @@ def _surprise(seen: Floats, labels: Floats) -> Floats:
     return loss
 
 
-def _rows_by_tool(tool: Ints, tools: int) -> list[slice]:
-    """Where the rows of every tool stand, which are in the order of their tools."""
-    ends = np.searchsorted(tool, np.arange(tools + 1)).tolist()
-    return [slice(begin, end) for begin, end in pairwise(ends)]
+def _blocks(tool: Ints, tools: int) -> Iterator[tuple[int, slice]]:
+    """The rows, which are in the order of their tools, block by block: whose rows they are, -1 first, and where."""
+    ends = np.searchsorted(tool, np.arange(-1, tools + 1)).tolist()
+    for number, (begin, end) in enumerate(pairwise(ends), -1):
+        for first in range(begin, end, ROWS_AT_ONCE):
+            yield number, slice(first, min(first + ROWS_AT_ONCE, end))
