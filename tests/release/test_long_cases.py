@@ -15,6 +15,7 @@ def test_what_is_stored_of_a_property_has_as_many_cases_as_are_asked_for() -> No
     long_cases = runpy.run_path(str(ROOT / "benchmarks" / "long_cases.py"))
     stored = json.loads((ROOT / "results" / "long_cases.json").read_text(encoding="utf-8"))
     assert long_cases["wrong"](stored) == []
+    assert long_cases["absent"](stored) == []
     for name in long_cases["NAMES"]:
         assert long_cases["place_of"](name).is_file()
     few = {name: {**record, "cases": 199} for name, record in stored.items()}
