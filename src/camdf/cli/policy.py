@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from shlex import quote
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from camdf.evaluation.assess import Assessment
     from camdf.evaluation.fit import Fit
     from camdf.policies.base import Policy
+    from camdf.policies.drift import Moved
 
 PICTURES = (".png", ".svg", ".pdf")
 NOT_SHOWN_TO_PAY = 3
@@ -432,7 +434,7 @@ def _evaluate(options: argparse.Namespace) -> int:
 
     camdf evaluate policy.json newer.jsonl
     """
-    from camdf.evaluation.assess import assess, unseen_warning
+    from camdf.evaluation.assess import assess, moved_since_fit, unseen_warning
     from camdf.evaluation.replay import Fixed
 
     policy = saved_policy(options)
@@ -448,6 +450,7 @@ def _evaluate(options: argparse.Namespace) -> int:
         )
     warnings = [*assessment.alarms(payoff), *read.warnings, *assessment.warnings(), *unseen_warning(policy, logged)]
     warnings += [*_off_by(policy, assessment, payoff), *without_past]
+    moved = moved_since_fit(policy, logged)
     if _fitted_on(policy, read):
         warnings.append(
             "This policy was fitted on these very tasks, which flatters it. Evaluate it on tasks it has not seen."
@@ -458,12 +461,25 @@ def _evaluate(options: argparse.Namespace) -> int:
             "policy": policy.kind,
             **assessment.summary(),
             "meaning": _meaning(options, assessment, payoff),
+            "moved": moved_as_json(moved),
             "warnings": warnings,
         }
         print_json(document)
     else:
         _print_assessment(options, logged, payoff, assessment, str(options.policy), warnings)
+        print_moved(moved)
     return _exit_code_of(options, assessment)
+
+
+def print_moved(moved: Sequence[Moved]) -> None:
+    """A line for everything that is no longer as it was at the fit."""
+    for change in moved:
+        print(f"Moved: {change.sentence}")
+
+
+def moved_as_json(moved: Sequence[Moved]) -> list[dict[str, str]]:
+    """The same for machines."""
+    return [change._asdict() for change in moved]
 
 
 def _off_by(policy: Policy, assessment: Assessment, payoff: Payoff) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from camdf.cli.logs import FILES, add_log
 from camdf.cli.money import add_payoff, chosen_payoff
 from camdf.cli.parser import add_json, print_json
-from camdf.cli.policy import add_saved, recall_warning, saved_policy, uncensored_tasks
+from camdf.cli.policy import add_saved, moved_as_json, print_moved, recall_warning, saved_policy, uncensored_tasks
 from camdf.cli.tools import tools_in_file
 from camdf.policies.base import fitted_payoff
 from camdf.prices import Prices
@@ -32,6 +32,7 @@ def _shadow_report(options: argparse.Namespace) -> int:
 
     camdf shadow-report policy.json tasks.parquet --tools tools.json
     """
+    from camdf.evaluation.assess import moved_since_fit
     from camdf.evaluation.shadow import shadow_report
 
     policy = saved_policy(options)
@@ -40,10 +41,13 @@ def _shadow_report(options: argparse.Namespace) -> int:
     read = uncensored_tasks(options, policy)
     warnings = [*read.warnings, *recall_warning(policy, read.logged)]
     report = shadow_report(policy, read.logged, payoff, tokens)
+    moved = moved_since_fit(policy, read.logged)
     if options.json:
-        print_json({**report.record(), "saw_every_tool": read.told, "left_out": read.left_out})
+        told = {"saw_every_tool": read.told, "left_out": read.left_out, "moved": moved_as_json(moved)}
+        print_json({**report.record(), **told})
         return 0
     print("\n".join([f"{report.table()}\n", report.verdict, *warnings]))
+    print_moved(moved)
     if not (read.told or read.censored):
         print("Nothing says that these tasks saw every tool. What a gate had cut, none of them could call.")
     return 0

@@ -16,7 +16,8 @@ from camdf.core.resampling import Interval
 from camdf.errors import DataError
 from camdf.evaluation.replay import MEASURES, ORACLE, Outcomes, replay
 from camdf.evaluation.splits import draw_splits
-from camdf.policies.base import Policy
+from camdf.policies.base import Policy, fitted_payoff
+from camdf.policies.drift import Moved, moved
 from camdf.policies.models.linear import LinearModel
 from camdf.policies.models.membership import MembershipModel
 from camdf.policies.registry import POLICIES
@@ -307,3 +308,18 @@ def unseen_warning(policy: Policy, logged: LoggedTasks) -> list[str]:
         f"{len(unseen)} of the tools were not in training: {names}. They are listed in {touched} of {len(logged)} "
         "tasks and judged by score, rank and price alone; fit again once tasks with them are logged."
     ]
+
+
+def moved_since_fit(policy: Policy, logged: LoggedTasks) -> tuple[Moved, ...]:
+    """What of these tasks is no longer as it was at the policy's fit; nothing where its file does not say how it was.
+
+    Tools per task are those that the policy chooses at the payoff of its fit.
+    """
+    training = policy.training_
+    if training is None or training.catalogue is None or training.catalogue.lists is None:
+        return ()
+    payoff = fitted_payoff(policy)
+    chosen = None
+    if payoff is not None:
+        chosen = policy.decide(logged.rankings, payoff).acquired.sum(axis=1)
+    return moved(training.catalogue, logged.rankings, logged.groups, chosen)
