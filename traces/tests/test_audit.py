@@ -16,10 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import ks_2samp
 
+import camdf
+from camdf import Payoff
 from camdf.cli import main
 from camdf.core.resampling import Interval
 from camdf.datasets.files import write_jsonl, write_parquet
 from camdf.errors import DataError
+from camdf.evaluation.fit import fit
 from camdf.examples.mined import read_logged
 from camdf.policies.models.label_noise import estimate_label_noise
 from camdf_lab import domains
@@ -354,6 +357,25 @@ def test_logged_tasks_of_ones_own_are_audited_as_far_as_they_tell(
     for words in ("What was offered is not recorded", "carry no times", "Nobody recorded which runs explored"):
         assert words in printed
     assert "Not yet: 67 tasks are too few" in " ".join(printed.split())
+
+
+def test_the_command_names_what_moved_since_the_fit_of_a_policy(
+    mined: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = tmp_path / "policy.json"
+    fitted = fit(read_logged(mined), Payoff(0.02), "score-threshold", splits=1)
+    camdf.save(fitted.policy, policy, fitted.training)
+    assert main(["audit", str(mined), "--since-fit", str(policy)]) == 0
+    assert "Moved" not in capsys.readouterr().out
+    table = pq.read_table(mined)
+    rescaled = [[0.5 * score + 0.4 for score in scores] for scores in table["scores"].to_pylist()]
+    place = table.column_names.index("scores")
+    later = tmp_path / "later.parquet"
+    pq.write_table(table.set_column(place, "scores", pa.array(rescaled)), later)
+    assert main(["audit", str(later), "--since-fit", str(policy)]) == 0
+    assert "Moved: " in capsys.readouterr().out
+    assert main(["audit", str(later), "--since-fit", str(policy), "--json"]) == 0
+    assert "scores" in {change["what"] for change in json.loads(capsys.readouterr().out)["moved"]}
 
 
 def test_fitting_on_explored_runs_alone_reads_those_alone(mined: Path, tmp_path: Path) -> None:

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 from camdf.cli.forgetting import add_ids, id_key_of
 from camdf.cli.logs import FILES, add_log, is_log, named_scorer, ranked_log
 from camdf.cli.parser import add_json, check_output, notes_stream, print_json, read_day, read_time
-from camdf.cli.policy import add_engine
-from camdf.cli.tools import add_prices, chosen_prices
+from camdf.cli.policy import add_engine, moved_as_json, print_moved, uncensored_tasks
+from camdf.cli.tools import add_prices, add_scorer_mismatch, chosen_prices
 from camdf.errors import DataError, UsageError, require
+from camdf.policies.artifact import load
 from camdf.runtime.files import whole_file, write_whole
 from camdf.runtime.progress import shown
 
 if TYPE_CHECKING:
+    from camdf.policies.drift import Moved
     from camdf.prices import ToolStatistics
     from camdf_traces.days import MinedDay
     from camdf_traces.tasks import Mined
@@ -68,6 +70,8 @@ def add_audit(audit: argparse.ArgumentParser) -> None:
     period = audit.add_mutually_exclusive_group()
     period.add_argument("--since", type=read_time, help="where the later period begins, as 2026-01-31")
     period.add_argument("--split", type=float, default=0.5, help="or its place among the tasks in time (default: 0.5)")
+    audit.add_argument("--since-fit", type=Path, metavar="POLICY", help="say what has moved since this policy's fit")
+    add_scorer_mismatch(audit)
     add_json(audit)
     audit.set_defaults(run=_run_audit)
 
@@ -193,17 +197,26 @@ def _write_statistics(path: Path, tools: dict[str, ToolStatistics], used: Usage)
 
 
 def _run_audit(options: argparse.Namespace) -> int:
+    from camdf.evaluation.assess import moved_since_fit
     from camdf_traces.audit import TaskLists, audit, audit_json, audit_text, read_tasks
 
+    moved: tuple[Moved, ...] = ()
+    if options.since_fit is not None:
+        policy = load(options.since_fit)
+        logged = uncensored_tasks(options, policy).logged
+        moved = moved_since_fit(policy, logged)
+    elif is_log(options, options.data):
+        logged = ranked_log(options, options.data, *named_scorer(options.scorer)).logged
     if is_log(options, options.data):
-        tasks = TaskLists.from_logged(ranked_log(options, options.data, *named_scorer(options.scorer)).logged)
+        tasks = TaskLists.from_logged(logged)
     else:
         tasks = read_tasks(options.data)
     audited = audit(tasks, since=options.since, split=options.split)
     if options.json:
-        print_json(audit_json(audited))
+        print_json(audit_json(audited) | {"moved": moved_as_json(moved)})
     else:
         print(audit_text(audited))
+        print_moved(moved)
     return 0
 
 
