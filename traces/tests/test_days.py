@@ -29,6 +29,7 @@ from camdf_traces.delta import DeltaFolder
 from camdf_traces.logged import mined_table
 from camdf_traces.spans import Span, arrow_table
 from mined_spans import PIECES
+from saying import refuses, says
 from writers import Writer, race
 
 TWO_BUCKETS = 2 * SPANS_A_BUCKET
@@ -185,11 +186,11 @@ def test_what_is_too_late_is_held_back_and_said_and_its_trace_waits(table: Path)
     assert (same.repeated, same.late, same.removed) == (5, 0, 0), "a second copy tells nothing new"
     done = bring(table, FIRST + timedelta(3), [replace(spans[0], error="crash"), *run(3, BEGIN + 3 * DAY)])
     assert (done.late, done.added, done.removed, done.waiting) == (1, 1, 1, 1)
-    assert "1 too late and held back" in str(done)
-    assert "1 traces have no task, because spans of theirs are held back." in str(done)
+    assert says(str(done), "1 too late")
+    assert says(str(done), "1 traces have no task", "held back")
     assert [task["task_id"] for task in tasks_of(table)] == [f"{number:032x}/a" for number in (2, 3)]
     bring(table, FIRST + timedelta(9), run(4, BEGIN + 9 * DAY))
-    with pytest.raises(UsageError, match=r"at most 2 days before the last one .* Got 2026-11-14"):
+    with refuses(UsageError, "at most 2 days before", table, FIRST + timedelta(9), got=FIRST):
         bring(table, FIRST, spans)
 
 
@@ -198,7 +199,7 @@ def test_a_clock_that_is_ahead_is_held_back_and_moves_no_watermark(table: Path) 
     wrong = [replace(span, start=BEGIN + 2000 * DAY) for span in run(2, BEGIN)]
     done = bring(table, FIRST + timedelta(1), [*wrong, *run(3, BEGIN + DAY)])
     assert (done.ahead, done.new, done.added) == (5, 5, 1)
-    assert "5 ahead of the clock and held back" in str(done)
+    assert says(str(done), "5 ahead of the clock")
     for number in range(2, 8):
         assert bring(table, FIRST + timedelta(number), run(10 + number, BEGIN + number * DAY)).added == 1
     assert len(tasks_of(table)) == 8
@@ -222,7 +223,7 @@ def test_a_trace_that_comes_back_after_its_spans_are_gone_stays_as_it_is(table: 
     for span in (replace(timeless[1], span_id="x"), replace(timeless[2], name="find")):
         back = bring(table, FIRST + timedelta(10), [span])
         assert (back.settled, back.traces, back.changed, back.removed) == (1, 0, 0, 0)
-    assert "1 of traces whose spans are gone" in str(back)
+    assert says(str(back), "1 of traces", "spans are gone")
     assert [task["called"] for task in tasks_of(table)] == [["get", "send"]] * 2
 
 
@@ -363,7 +364,7 @@ def test_days_that_are_no_number_of_days_are_refused_before_anything_is_deleted(
     name: str, days: Any, table: Path
 ) -> None:
     bring(table, FIRST, run(1, BEGIN))
-    with pytest.raises(UsageError, match=f"The '{name}' of a table of days must be a whole number of days from 0"):
+    with refuses(UsageError, name, "table of days", must="whole number of days from 0", got=repr(days)):
         bring(table, FIRST, run(1, BEGIN), **{name: days})
     assert len(tasks_of(table)) == 1
     assert Rules(watermark=0, keep_days=0).keep_days == 0
@@ -378,7 +379,7 @@ def test_options_of_a_table_of_days_are_refused_without_one(
     pq.write_table(arrow_table(run(1, BEGIN)), tmp_path / "traces.parquet")
     tasks = tmp_path / "tasks.parquet"
     assert main(["mine", str(tmp_path / "traces.parquet"), "-o", str(tasks), *option]) == 2
-    assert "Name one with --into, or leave it out." in capsys.readouterr().err
+    assert says(capsys.readouterr().err, option[0], "--into")
     assert not tasks.exists()
 
 
@@ -403,7 +404,7 @@ def test_another_schema_and_another_folder_are_refused(table: Path, tmp_path: Pa
         bring(table, FIRST, run(1, BEGIN))
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
-    with pytest.raises(DataError, match="must be a table of camdf's"):
+    with refuses(DataError, tmp_path / "other", must="table of camdf's"):
         bring(tmp_path / "other", FIRST, run(1, BEGIN))
 
 
@@ -468,6 +469,6 @@ def test_camdf_mine_fills_a_table_that_other_commands_read(
     assert is_mined(table)
     assert mined_table(table).to_pylist() == at_once(spans)
     assert main(["audit", str(table)]) == 0
-    assert "1 tasks read: 1 with a ranking" in capsys.readouterr().out
+    assert "1 tasks read: 1 with" in capsys.readouterr().out
     assert main(command) == 2
-    assert "needs both --into and --day" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "--into and --day")

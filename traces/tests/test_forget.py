@@ -21,6 +21,7 @@ from camdf_traces.days import SPANS_A_BUCKET, MinedDay, mine_day, read_days
 from camdf_traces.forget import forget
 from camdf_traces.spans import Span, arrow_table
 from mined_spans import PIECES
+from saying import says
 
 KEY = b"a key that the operator holds"
 
@@ -163,7 +164,7 @@ def test_whoever_reads_while_a_session_is_forgotten_reads_on(table: Path) -> Non
     forget(table, user="zeno@example.com", hours=2)
     assert people(table) == ["ada"]
     assert old.to_pyarrow_table().num_rows == 2, "the files stay for as long as was asked"
-    assert "Their files go with the first run after 2 hours" in str(forget(table, user="zeno@example.com", hours=2))
+    assert says(str(forget(table, user="zeno@example.com", hours=2)), "files", "after 2 hours")
 
 
 def test_a_table_goes_on_growing_after_it_was_told_to_forget(table: Path) -> None:
@@ -181,7 +182,7 @@ def test_ids_are_hashed_with_the_operators_key_unless_asked_otherwise(
     pq.write_table(arrow_table(of(1, "zeno")), traces)
     command = ["mine", str(traces), "--into", str(table), "--day", str(FIRST), "--id-key", str(key)]
     assert main(command) == 0
-    assert "Made a key for the ids of sessions and users" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "key for the ids", key)
     assert key.stat().st_mode & 0o777 == 0o600
     (task,) = read_days(table).to_pylist()
     assert task["conversation"] == task["group"] == hashed("session-of-zeno", id_key(key))
@@ -206,9 +207,9 @@ def test_camdf_forget_deletes_and_says_what(table: Path, tmp_path: Path, capsys:
     assert (told["tasks"], told["spans"]) == (1, 5)
     assert len(read_days(table)) == 1
     assert main(["forget", str(table), "--id-key", key]) == 2
-    assert "Nothing to forget was named" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "Nothing to forget", "--user")
     assert main(["forget", "--user", "x", str(tmp_path), "--id-key", key]) == 2
-    assert "must be a table that camdf mine --into wrote" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, tmp_path, "must be a table", "camdf mine --into")
 
 
 def test_what_makes_no_sense_is_refused(table: Path, tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ from mined_spans import (
     runs_tool,
     traces,
 )
+from saying import refuses, says
 
 __all__ = ["traces"]
 
@@ -484,8 +485,8 @@ def test_a_run_whose_agent_never_arrived_is_no_success() -> None:
     orphans = [replace(ASKS, conversation="c1"), SEARCHES]
     mined = mine(arrow_table(orphans))
     assert (mined.runs, mined.orphans, mined.incomplete, mined.kept) == (1, 2, 1, 0)
-    assert "2 spans name a parent that is not there." in str(mined)
-    assert "1 whose trace lacks a span" in str(mined)
+    assert says(str(mined), "2 spans", "parent", "not there")
+    assert says(str(mined), "1 whose trace")
     assert mine(arrow_table([*orphans, AGENT])).kept == 1
     lost = Span("t", "lost", "gone", "tool", "mail")
     assert mine(arrow_table([AGENT, ASKS, SEARCHES, lost])).incomplete == 1
@@ -530,7 +531,7 @@ def test_a_run_that_stopped_before_its_answer_is_no_success(steps: list[Span]) -
     asks = replace(ASKS, output_tokens=9)
     mined = mine(arrow_table([UNRATED, asks, *steps]))
     assert (mined.runs, mined.stopped, mined.kept) == (1, 1, 0)
-    assert "1 runs begun: 0 tasks, 1 stopped before an answer." in str(mined)
+    assert says(str(mined), "1 runs begun", "0 tasks", "1 stopped")
     whole = [UNRATED, asks, *steps, replace(ANSWERS, span_id="end", start=85, output_tokens=5)]
     assert mine(arrow_table(whole)).kept == 1
     assert mine(arrow_table([AGENT, asks, *steps])).kept == 1  # an outcome has the last word
@@ -708,7 +709,7 @@ def test_camdf_mine_writes_what_camdf_fit_reads(
     assert main(["mine", str(traces), "-o", str(output), "--statistics", str(statistics)]) == 0
     printed = capsys.readouterr().out
     assert "250 spans read: 150 used, 100 duplicates." in printed
-    assert "50 tasks with 2 tools: 40 have a ranking, 0 explored." in printed
+    assert says(printed, "50 tasks with 2 tools", "40 have a ranking", "0 explored")
     assert "10 tasks have no ranking" in printed
     found = json.loads(statistics.read_text())
     assert found["usage"] == {"runs": 50, "turns": 1.0, "input_tokens": 1200.0, "cached_share": 0.25}
@@ -722,7 +723,7 @@ def test_camdf_mine_writes_what_camdf_fit_reads(
 
 def test_tasks_without_any_ranking_are_refused_with_what_to_do(tmp_path: Path) -> None:
     mine(arrow_table([AGENT, ASKS])).tasks.write_parquet(tmp_path / "tasks.parquet")
-    with pytest.raises(DataError, match=r"none of its 1 mined tasks has one.*shadow mode"):
+    with refuses(DataError, "tasks.parquet", "none of its 1", "shadow mode"):
         read_logged(tmp_path / "tasks.parquet")
 
 
@@ -813,14 +814,14 @@ def test_a_file_of_ones_own_is_read_as_logged_tasks_too(tmp_path: Path) -> None:
 def test_a_folder_without_spans_and_a_broken_file_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = str(tmp_path / "tasks.parquet")
     assert main(["mine", str(tmp_path / "nowhere"), "-o", output]) == 2
-    assert "There is no file or folder" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "no file or folder", tmp_path / "nowhere")
     folder = tmp_path / "traces"
     folder.mkdir()
     assert main(["mine", str(folder), "-o", output]) == 2
     assert "There are no traces" in capsys.readouterr().err
     (folder / "half.parquet").write_bytes(b"PAR1 and no more")
     assert main(["mine", str(folder), "-o", output]) == 2
-    assert "half.parquet: must be a whole Parquet file" in capsys.readouterr().err
+    assert says(capsys.readouterr().err, "half.parquet", "whole Parquet file")
 
 
 def test_a_span_table_behind_a_url_may_be_empty_as_one_on_this_machine(
@@ -836,7 +837,7 @@ def test_a_span_table_behind_a_url_may_be_empty_as_one_on_this_machine(
         said.append(capsys.readouterr())
     assert said[0] == said[1]
     assert said[0].out.startswith("0 spans read: 0 used.")
-    assert "There is no run of an agent in these traces." in said[0].err
+    assert says(said[0].err, "no run of an agent")
 
 
 def test_traces_in_another_format_pass_through_temporary_span_tables(tmp_path: Path) -> None:
@@ -851,7 +852,7 @@ def test_traces_in_another_format_pass_through_temporary_span_tables(tmp_path: P
         assert len(tables) == 4
         assert mine(tables).tasks["called"].to_list() == [["search"], []]
     assert [table.exists() for table in tables] == [True, False, False, False]
-    assert "4 records gave 3 spans; 1 could not be read." in told[0]
+    assert says(told[0], "4 records", "3 spans", "1 could not be read")
 
 
 def test_progress_is_reported_to_the_end_and_time_left_reaches_zero() -> None:
@@ -907,12 +908,12 @@ def test_the_page_says_what_the_stored_measurement_of_reading_says() -> None:
     assert stored["genai"]["read"] < stored["genai in protobuf"]["read"], "the page says that protobuf costs more"
     small = stored["small files"]
     together, apart = (part["read into span tables"] for part in (stored["genai"], small))
-    assert f"At {small['files']:,} small files of a run each, {together:.0f} becomes {apart:.0f}." in page
+    assert says(page, f"{small['files']:,} small files", f"{together:.0f} becomes {apart:.0f}")
     large = stored["large file"]
-    assert f"| a file of {large['megabytes']} MB, read into span tables by |" in page
+    assert says(page, "a file", f"{large['megabytes']} MB")
     assert f"(a load of {large['load']:.1f})" in page
     for workers, took in large["processes"].items():
         figures = f"{took['seconds']:.1f} | {took['processor seconds']:.1f}"
         assert f"| {workers} process{'es' if workers != '1' else ''} | {figures} |" in page
-    missed = "a target of 20 microseconds to read a span is missed"
-    assert (stored["genai"]["read"] > 20) == (missed in " ".join(page.split()))
+    missed = says(" ".join(page.split()), "20 microseconds", "is missed")
+    assert (stored["genai"]["read"] > 20) == missed
