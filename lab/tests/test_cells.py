@@ -27,6 +27,7 @@ from camdf_lab.paper.results import (
     stored_results,
 )
 from camdf_lab.paper.table import Entry, Table
+from saying import refuses, says
 
 PAYOFF = camdf.Payoff(0.12)
 
@@ -169,7 +170,7 @@ def test_a_changed_result_is_noticed(tmp_path: Path) -> None:
     stored.means[SMALL.key]["fixed-k"]["payoff"] += 0.001
     assert "fixed-k payoff" in cell_disagreements(stored, outcomes)[0]
     (tmp_path / "figures.parquet").write_bytes((tmp_path / "cells.parquet").read_bytes())
-    with pytest.raises(ValueError, match=r"is not the file that digest\.json names"):
+    with refuses(ValueError, "digest.json names"):
         stored_results(tmp_path)
 
 
@@ -198,11 +199,12 @@ def test_every_stored_figure_is_compared(tmp_path: Path) -> None:
         assert found[0].startswith(f"tiny, margin, airline {part}: stored ")
     rounded = replace(margin, ours=replace(margin.ours, value=margin.ours.value + 5e-7))
     assert disagreements(replace(stored, results=[rounded, level]), [table], outcomes) == []
-    assert disagreements(replace(stored, results=[margin]), [table], outcomes) == ["tiny, k, airline: not stored"]
-    found = disagreements(replace(stored, results=[margin, level, replace(level, row="z")]), [table], outcomes)
-    assert found == ["tiny, z, airline: stored, but in no table"]
-    found = disagreements(replace(stored, means={**stored.means, "z": {}}), [table], outcomes)
-    assert found == ["a stored cell was not replayed: z"]
+    (lacks,) = disagreements(replace(stored, results=[margin]), [table], outcomes)
+    assert says(lacks, "tiny, k, airline", "not stored")
+    (unknown,) = disagreements(replace(stored, results=[margin, level, replace(level, row="z")]), [table], outcomes)
+    assert says(unknown, "tiny, z, airline", "in no table")
+    (missed,) = disagreements(replace(stored, means={**stored.means, "z": {}}), [table], outcomes)
+    assert says(missed, "not replayed: z")
 
 
 def test_a_sample_holds_every_domain_and_enough_cells() -> None:

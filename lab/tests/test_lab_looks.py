@@ -22,6 +22,7 @@ from camdf_lab.paper.contestants import CONTESTANTS
 from camdf_lab.paper.figure import Figure
 from camdf_lab.paper.quantities import Difference, Mean
 from camdf_lab.paper.table import Entry, Result, Table, judge
+from saying import refuses, says
 from worlds import random_logged
 
 NASTY = "a & b <i>|50%_$x\\~"
@@ -181,10 +182,10 @@ def test_intervals_leave_out_levels_and_refuse_nothing_to_show() -> None:
     (axes,) = pictures.interval_picture(MIXED_RESULTS).axes
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["d=0", "50% & more"]
     assert [text.get_text() for text in axes.texts] == [NASTY]
-    with pytest.raises(ValueError, match="at least one difference with an interval"):
+    with refuses(ValueError, must="at least one difference"):
         pictures.interval_picture(MIXED_RESULTS[:2])
     for results in (MIXED_RESULTS[:2], GRID_RESULTS):
-        with pytest.raises(ValueError, match="at least one difference with an interval"):
+        with refuses(ValueError, must="at least one difference"):
             pictures.regime_picture(MIXED, results)
 
 
@@ -236,18 +237,16 @@ def test_the_page_names_losses_like_wins_and_what_is_furthest_from_the_paper() -
     gains, losses, apart = (text.index(each) for each in ("Largest gains", "Largest losses", "Furthest from the paper"))
     assert r"+0.048\* [+0.019, +0.075]" in text[gains:losses]
     assert r"-0.310\* [-0.400, -0.200]" in text[losses:apart]
-    assert "clear in both, with opposite signs" in text[apart:]
+    assert says(text[apart:], "opposite signs")
     assert "Largest losses:\n\nnone." in markup.markdown_findings(TABLES, GRID_RESULTS[:1])
 
 
 def test_sentences_say_what_replicates_and_how_often_a_policy_wins_and_loses() -> None:
     words = " ".join(summary.sentences(RESULTS))
-    assert (
-        "Of 13 numbers, 10 can be compared with the paper: 5 replicate, clear in both with the same sign; 4 go" in words
-    )
-    assert "0 are clear in neither, 0 of these with opposite signs;" in words
+    assert says(words, "Of 13 numbers", "10 can be compared", "5 replicate", "same sign; 4 go")
+    assert says(words, "0 are clear in neither", "0 of these")
     assert "and 1 differ." in words
-    assert "the policy under test is clearly ahead in 5, clearly behind in 1, and neither in 4." in words
+    assert says(words, "clearly ahead in 5", "clearly behind in 1", "neither in 4")
 
 
 def test_largest_takes_one_a_table_and_only_clear_ones() -> None:
