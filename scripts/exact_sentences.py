@@ -30,8 +30,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("tests", "traces/tests", "lab/tests")
-MOST = 453
-"""What there were when it was set. The aim is 120."""
+MOST = 73
+"""What there were when it was set, names of fields and notices of licenses among them. It may only fall."""
 
 WORDS = 5
 

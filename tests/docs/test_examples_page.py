@@ -53,7 +53,7 @@ def test_the_page_has_the_stored_tables(benchmark: Any) -> None:
 def test_the_readme_has_the_figures_of_examples() -> None:
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     before, after = (f"{loaded(start(with_examples), '40'):.0%}" for with_examples in (False, True))
-    assert says(readme, f"{after} of 75 everyday requests over 40 tools", f"without examples in {before}")
+    assert says(readme, f"{after} of 75", "over 40 tools", f"without examples in {before}")
 
 
 def test_the_first_day_has_the_figures_of_examples() -> None:

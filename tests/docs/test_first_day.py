@@ -106,7 +106,7 @@ def test_the_policy_that_is_targeted_finds_as_much_as_the_best_eight_and_loads_w
         least, most = (f"{pick(row['loaded'] for row in targeted):.1f}" for pick in (min, max))
         assert says(TEXT, f"{least} to {most} of {size} by language", f"target is {asked}")
     loaded = {kept: sum(row["needed loaded"] for row in of("Start", kept=kept)) for kept in ("the best", TARGETED)}
-    assert says(TEXT, f"loaded in {loaded[TARGETED]} of the 108 requests instead of {loaded['the best']}")
+    assert says(TEXT, f"loaded in {loaded[TARGETED]} of the 108", f"instead of {loaded['the best']}")
 
 
 def test_the_counts_in_the_text_are_the_stored_ones() -> None:

@@ -135,7 +135,7 @@ def test_the_command_says_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixtur
     first, english = shown.splitlines()[:2]
     assert says(first, "27 examples … 5 tools: 27 made up")
     assert says(english, "en … 25 examples … 5 of 5 tools")
-    assert says(shown, "Tools … not in the list: gone")
+    assert says(shown, "Tools … not in … gone")
     for said in (
         "lack examples: 4\n  weather/forecast: de\n",
         "Near-dup",

@@ -481,7 +481,7 @@ def test_the_service_reads_past_requests_at_the_start_and_again_and_refuses_thos
     folder = served(fitted, tmp_path / "served")
     examples = read_examples("examples.jsonl")
     with running(folder) as service:
-        assert says(why(service.decide(question(NEWER))), "needed by 5 of the 5", "past requests: 'Please check the")
+        assert says(why(service.decide(question(NEWER))), "needed by 5 of the 5", "past requests", "'Please check the")
         write_examples(folder / "examples.jsonl", [replace(example, text="") for example in examples[:40]])
         eventually(lambda: says(why(service.decide(question(NEWER))), "needed by 2 of the 5"))
         write_examples(folder / "examples.jsonl", [replace(example, vector=b"12") for example in examples])
