@@ -526,7 +526,7 @@ DOCUMENTS = {
     "fit {data} -o {output} --cost-pressure 0.12 --splits 2": ABOUT
     | JUDGED
     | {"label_noise", "made_up", "reads_texts", "wrote"},
-    "evaluate {policy} {data} --splits 2": ABOUT | JUDGED | {"moved"},
+    "evaluate {policy} {data} --splits 2": ABOUT | JUDGED | {"moved", "refit"},
     "calibrate {policy} {data} --budget 3": ABOUT | {"asked", "measured", "sentences", "warnings"},
     "curve {data} --cost-pressure 0.12 --splits 2": ABOUT | {"points", "verdict"},
 }

@@ -16,6 +16,7 @@ from camdf.datasets import write_jsonl
 from camdf.evaluation.assess import moved_since_fit
 from camdf.evaluation.fit import fit
 from camdf.policies.training import FittedCatalogue, Training
+from saying import says
 
 PAYOFF = Payoff(0.12)
 TOOLS = tuple(f"tool_{place}" for place in range(10))
@@ -109,3 +110,44 @@ def test_a_policy_whose_file_keeps_nothing_of_its_lists_moved_nowhere(training: 
     policy = camdf.TopK(2)
     policy.training_ = training
     assert moved_since_fit(policy, rescaled(made_up(2))) == ()
+
+
+def test_evaluate_says_refit_where_a_fit_to_such_tasks_earns_more(
+    policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "later.jsonl"
+    write_jsonl(rescaled(made_up(2)), log)
+    document = document_of("evaluate", policy, log, capsys)
+    assert document["refit"]["low"] > 0
+    results = document["results"]
+    gain = results["refit"]["payoff"] - results["this policy"]["payoff"]
+    assert gain == pytest.approx(document["refit"]["mean"])
+    assert main(["evaluate", str(policy), str(log), "--splits", "2"]) == 0
+    assert says(capsys.readouterr().out, "Refit: … earns")
+
+
+def test_evaluate_says_that_a_refit_is_not_shown_to_earn_more_where_names_alone_are_new(
+    policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "later.jsonl"
+    write_jsonl(made_up(2, tools=tuple(f"v2_{name}" for name in TOOLS)), log)
+    assert main(["evaluate", str(policy), str(log), "--splits", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert says(printed, "Moved: … new")
+    assert says(printed, "refit … not shown")
+    assert "Refit" not in printed
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_nothing_is_fitted_again_where_nothing_moved_or_nothing_is_learned(
+    learns: bool, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "later.jsonl"
+    write_jsonl(made_up(2) if learns else rescaled(made_up(2)), log)
+    used = policy
+    if not learns:
+        used = tmp_path / "rule.json"
+        camdf.save(camdf.AcquireAll(), used, camdf.load(policy).training_)
+    document = document_of("evaluate", used, log, capsys)
+    assert document["refit"] is None
+    assert "refit" not in document["results"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -51,7 +52,7 @@ from camdf.examples.mined import (
     seeing_every_tool,
 )
 from camdf.policies.artifact import load, save
-from camdf.policies.base import fitted_payoff
+from camdf.policies.base import Policy, fitted_payoff
 from camdf.policies.by_depth import ExpectedPayoffByDepth
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.models.past_tasks import PastTasks
@@ -66,7 +67,6 @@ if TYPE_CHECKING:
     from camdf.core.rankings import LoggedTasks
     from camdf.evaluation.assess import Assessment
     from camdf.evaluation.fit import Fit
-    from camdf.policies.base import Policy
     from camdf.policies.drift import Moved
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -262,7 +262,7 @@ def _fit(options: argparse.Namespace) -> int:
             f"{options.data} has no texts for --keep-text. Fit from a log of requests with --tools, or from what camdf "
             "score --keep-text wrote."
         )
-    if name in POLICIES and isinstance(POLICIES[name](), StoppingPolicy | ExpectedPayoffByDepth):
+    if name in POLICIES and _needs_sklearn(POLICIES[name]()):
         expect("sklearn", "train")  # now, and not after a line of progress
     one_blas_thread()
     start = prior or "either"
@@ -444,13 +444,19 @@ def _evaluate(options: argparse.Namespace) -> int:
     logged = read.logged
     without_past = recall_warning(policy, logged)
     payoff = on_tasks(options, payoff, logged, lambda like: policy)
+    moved = moved_since_fit(policy, logged)
     with shown("splits") as progress:
         assessment = assess(
-            lambda: Fixed(policy), logged, payoff, splits=options.splits, seed=options.seed, progress=progress
+            lambda: Fixed(policy),
+            logged,
+            payoff,
+            splits=options.splits,
+            seed=options.seed,
+            refit=_maker_of_refit(policy) if moved else None,
+            progress=progress,
         )
     warnings = [*assessment.alarms(payoff), *read.warnings, *assessment.warnings(), *unseen_warning(policy, logged)]
     warnings += [*_off_by(policy, assessment, payoff), *without_past]
-    moved = moved_since_fit(policy, logged)
     if _fitted_on(policy, read):
         warnings.append(
             "This policy was fitted on these very tasks, which flatters it. Evaluate it on tasks it has not seen."
@@ -462,13 +468,29 @@ def _evaluate(options: argparse.Namespace) -> int:
             **assessment.summary(),
             "meaning": _meaning(options, assessment, payoff),
             "moved": moved_as_json(moved),
+            "refit": assessment.refit_gain and asdict(assessment.refit_gain),
             "warnings": warnings,
         }
         print_json(document)
     else:
         _print_assessment(options, logged, payoff, assessment, str(options.policy), warnings)
         print_moved(moved)
+        if advice := assessment.refit_advice():
+            print(advice)
     return _exit_code_of(options, assessment)
+
+
+def _maker_of_refit(policy: Policy) -> Callable[[], Policy] | None:
+    """Makes the policy as it was before its fit; None where it learns nothing, or by scikit-learn, which is missing."""
+    if type(policy).fit is Policy.fit or (_needs_sklearn(policy) and find_spec("sklearn") is None):
+        return None
+    one_blas_thread()
+    return lambda: type(policy)(**policy.get_params())
+
+
+def _needs_sklearn(policy: Policy) -> bool:
+    """Whether a fit of it calls scikit-learn."""
+    return isinstance(policy, StoppingPolicy | ExpectedPayoffByDepth)
 
 
 def print_moved(moved: Sequence[Moved]) -> None:

@@ -37,6 +37,8 @@ MANY_EMPTY = 0.5
 """Above this share of tasks without any tool, that is said first."""
 
 SUBJECT = "this policy"
+REFIT = "refit"
+"""The name of the policy fitted again, on the training tasks of each split."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,8 @@ class Assessment:
     best_rule: str
     margin: Interval
     over_every_tool: Interval
+    refit_gain: Interval | None = None
+    """By how much the policy fitted again earns more, where that was asked."""
 
     @property
     def pays(self) -> bool:
@@ -77,6 +81,16 @@ class Assessment:
         if self.margin.high < 0:
             return f"{figures}; {instead}"
         return f"{figures}; {instead}, or log more tasks"
+
+    def refit_advice(self) -> str:
+        """Whether to fit again on such tasks, in a sentence; "" where that was not asked."""
+        gain = self.refit_gain
+        if gain is None:
+            return ""
+        figures = f"{signed(gain)} in payoff, {_interval_in_words(gain)}"
+        if gain.low > 0:
+            return f"Refit: fitted again on such tasks, {self.subject} earns more: {figures}."
+        return f"A refit on such tasks is not shown to earn more: {figures}."
 
     def against_every_tool(self, task_worth: float | None = None) -> str:
         """What changes for a harness that gives every tool today; `task_worth` is in the unit of the costs."""
@@ -215,6 +229,7 @@ def assess(
     seed: int = 0,
     subject: str = SUBJECT,
     rules: Mapping[str, Callable[[], Policy]] | None = None,
+    refit: Callable[[], Policy] | None = None,
     first: Callable[[Assessment], None] | None = None,
     progress: Progress = silent,
 ) -> Assessment:
@@ -231,6 +246,7 @@ def assess(
         seed: By what the splits are drawn.
         subject: The name of the policy in the answer.
         rules: Makers of the rules that it is compared with, by name; the usual ones unless given.
+        refit: Makes what is fitted again where `make` makes what stays as it was fitted before.
         first: Called with the answer after a tenth of ten splits or more.
         progress: Told how many splits are done.
     """
@@ -239,12 +255,17 @@ def assess(
     grouped = numbered(logged.groups)[1] < len(logged)
     drawn = draw_splits(logged, splits, seed, grouped=grouped)
     compared = {subject: make, **chosen, EVERY_TOOL: AcquireAll}
+    if refit is not None:
+        compared[REFIT] = refit
 
     def judged(outcomes: Outcomes) -> Assessment:
         best = EVERY_TOOL if subject in chosen else max(chosen, key=outcomes.mean)
         margin = outcomes.difference(subject, best, by_group=True)
         over_every_tool = outcomes.difference(subject, EVERY_TOOL, by_group=True)
-        return Assessment(outcomes, subject, best, margin, over_every_tool)
+        refit_gain = None
+        if refit is not None:
+            refit_gain = outcomes.difference(REFIT, subject, by_group=True)
+        return Assessment(outcomes, subject, best, margin, over_every_tool, refit_gain)
 
     def after_split(done: int, outcomes: Callable[[], Outcomes]) -> None:
         if first is not None and 10 * done == splits - splits % 10:
