@@ -50,7 +50,7 @@ from running_service import SECONDS, Running, eventually, running
 from saying import refuses, says
 
 PAYOFF = Payoff(0.05)
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @cache
