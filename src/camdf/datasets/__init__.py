@@ -2,6 +2,7 @@
 
 from camdf.datasets.examples import Example, read_examples, write_examples
 from camdf.datasets.files import read, read_csv, read_jsonl, read_parquet, write_jsonl, write_parquet
+from camdf.datasets.gather import renamed
 from camdf.datasets.sample import sample
 from camdf.datasets.texts import TaskText, Texts, texts_from_folder
 from camdf.errors import DataError
@@ -16,6 +17,7 @@ __all__ = [
     "read_examples",
     "read_jsonl",
     "read_parquet",
+    "renamed",
     "sample",
     "texts_from_folder",
     "write_examples",

@@ -30,6 +30,7 @@ from camdf.errors import DataError, UsageError
 from camdf.examples.labels import NO_TOOL, text_group
 from camdf.gate.tool_search import CALL
 from camdf.gate.turns import Turn, events, text_of
+from camdf.policies.renames import Renames, check_renames
 from camdf.runtime.progress import Progress, silent
 from camdf.scorers.base import Scorer
 from camdf.scorers.folder import Scored, score_tasks, scored_records
@@ -71,6 +72,8 @@ SHOWN = 3
 
 LISTED = 5
 """How many places or names a line of it lists."""
+
+NO_RENAMES: Renames = {}
 
 
 class LoggedRequest(NamedTuple):
@@ -158,13 +161,18 @@ def read_text_log(
     columns: Mapping[str, str] | None = None,
     *,
     empty_means_none: bool = False,
+    renames: Renames = NO_RENAMES,
 ) -> TextLog:
     """The requests of a log, and which of the `tools`, by their names, each of them needed.
 
     `columns` names columns that the guess does not find, by what they hold: {"text": "Prompt", "required": "used"}. A
     row that needed no tool has `[]` or `none` there. An empty cell may also mean that nobody knows, so its row is left
-    out, unless `empty_means_none`.
+    out, unless `empty_means_none`. `renames` has the new names of tools, as the list has them, by those of the log.
     """
+    check_renames(renames)
+    for new in renames.values():
+        if new not in tools:
+            raise UsageError(f"A new name in the renames must be one of the list of tools. Got {new!r} instead.")
     place = Path(path)
     table = read_table(path)
     read = _columns_by_meaning(place, table.columns, columns or {})
@@ -172,7 +180,7 @@ def read_text_log(
     left_out: dict[str, list[int]] = {}
     for at, why in table.unread.items():
         left_out.setdefault(why, []).append(at)
-    spelling = _Spelling(tools)
+    spelling = _Spelling(tools, renames)
     rows = table.rows
     if _are_messages_of_chats(table, read):
         rows = _rows_of_chats(table, read)
@@ -505,8 +513,9 @@ class _Spelling:
     A name that could be two tools is neither.
     """
 
-    def __init__(self, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, tools: Mapping[str, Tool], renames: Renames) -> None:
         self.tools = tools
+        self.renames = renames
         self.alike: dict[str, set[str]] = {}
         for key, tool in tools.items():
             for name in (key, tool.full_name, tool.name, _name_without_server(tool.name)):
@@ -517,7 +526,7 @@ class _Spelling:
 
     def all_of(self, names: Iterable[str]) -> tuple[str, ...]:
         """These names as the list has them; those that it does not have stay as they are."""
-        return tuple(dict.fromkeys(map(self._as_listed, names)))
+        return tuple(dict.fromkeys(self._as_listed(self.renames.get(name, name)) for name in names))
 
     def _as_listed(self, name: str) -> str:
         if name in self.tools:

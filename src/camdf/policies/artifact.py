@@ -18,6 +18,7 @@ from camdf.policies.base import FittedPolicy, Policy
 from camdf.policies.models import stored
 from camdf.policies.models.stored import json_value, object_of, read_object, written_object
 from camdf.policies.registry import IN_THE_LAB, LIBRARY, added_policy, by_kind
+from camdf.policies.renames import Renames, renamed_policy
 from camdf.policies.training import ScorerRecord, Training, stored_payoff
 from camdf.runtime.files import write_whole
 from camdf.runtime.loose_json import without_repeats
@@ -53,9 +54,17 @@ def save(policy: Policy, path: str | PathLike[str], training: Training | None = 
     write_whole(path, to_json(policy, training).encode())
 
 
-def load(path: str | PathLike[str], policies: Iterable[type[Policy]] = LIBRARY) -> Policy:
-    """Read a policy that decides bit for bit as the one saved; `training_` tells what it was fitted on."""
-    return from_json(content_of(path), policies)
+def load(
+    path: str | PathLike[str], policies: Iterable[type[Policy]] = LIBRARY, *, renamed: Renames | None = None
+) -> Policy:
+    """Read a policy that decides bit for bit as the one saved; `training_` tells what it was fitted on.
+
+    `renamed` has the new names of tools by their old ones: what was learned of a tool holds for it under its new name.
+    """
+    policy = from_json(content_of(path), policies)
+    if renamed is None:
+        return policy
+    return renamed_policy(policy, renamed)
 
 
 def content_of(path: str | PathLike[str]) -> bytes:

@@ -207,10 +207,7 @@ def _run_audit(options: argparse.Namespace) -> int:
         moved = moved_since_fit(policy, logged)
     elif is_log(options, options.data):
         logged = ranked_log(options, options.data, *named_scorer(options.scorer)).logged
-    if is_log(options, options.data):
-        tasks = TaskLists.from_logged(logged)
-    else:
-        tasks = read_tasks(options.data)
+    tasks = TaskLists.from_logged(logged) if is_log(options, options.data) else read_tasks(options.data)
     audited = audit(tasks, since=options.since, split=options.split)
     if options.json:
         print_json(audit_json(audited) | {"moved": moved_as_json(moved)})

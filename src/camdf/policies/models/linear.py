@@ -14,7 +14,7 @@ from camdf.core.probability import smoothed_log_odds, unscaled
 from camdf.core.rankings import Bools, Floats, Rankings
 from camdf.core.sums import over_columns
 from camdf.errors import UsageError, needs
-from camdf.policies.models.stored import names, number, numbers
+from camdf.policies.models.stored import column_names, names, number, numbers
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -28,7 +28,7 @@ class LinearModel:
     never change a bit of z.
     """
 
-    columns: Annotated[tuple[str, ...], names]
+    columns: Annotated[tuple[str, ...], column_names]
     coefficients: Annotated[tuple[float, ...], numbers]
     intercept: Annotated[float, number]
     tools: Annotated[tuple[str, ...], names] = ()

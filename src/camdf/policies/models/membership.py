@@ -17,7 +17,7 @@ from camdf.core.sums import over_columns
 from camdf.errors import UsageError
 from camdf.policies.models.none_needed import empty_set_odds
 from camdf.policies.models.past_tasks import PAST_COLUMNS, PastTasks
-from camdf.policies.models.stored import names, number, numbers, object_of, share
+from camdf.policies.models.stored import column_names, names, number, numbers, object_of, share
 from camdf.policies.models.task_text import TextSignal
 from camdf.runtime.settings import LEFT_OUT, or_none
 
@@ -79,7 +79,7 @@ class MembershipModel:
     the log odds of the empty set (`camdf.policies.models.none_needed`), and those of the `columns` of the list.
     """
 
-    columns: Annotated[tuple[str, ...], names] = field(default=tuple(CANDIDATE_COLUMNS), kw_only=True)
+    columns: Annotated[tuple[str, ...], column_names] = field(default=tuple(CANDIDATE_COLUMNS), kw_only=True)
     coefficients: Annotated[tuple[float, ...], numbers]
     intercept: Annotated[float, number]
     base_rate: Annotated[float, number]

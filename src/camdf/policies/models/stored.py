@@ -87,6 +87,10 @@ def names_of(most: int) -> Check:
 numbers = list_of(number, "numbers")
 shares = list_of(share, "numbers from 0 to 1")
 names = names_of(MOST_NAMES)
+"""Of tools: `camdf.policies.renames` gives new names to what an attribute with this check holds."""
+
+column_names = names_of(MOST_NAMES)
+"""Of the columns of a model."""
 
 
 def columns(value: Any) -> tuple[str, ...]:
