@@ -380,6 +380,24 @@ def test_the_command_names_what_moved_since_the_fit_of_a_policy(
     assert "scores" in {change["what"] for change in json.loads(capsys.readouterr().out)["moved"]}
 
 
+def test_an_audit_of_renamed_tools_is_one_of_the_same_tools(mined: Path) -> None:
+    table = pq.read_table(mined)
+    lists = ("ranked", "called", "offered")
+    names = {name for column in lists for row in table[column].to_pylist() for name in row or ()}
+    new = {name: f"v2_{name}" for name in names}
+    half = len(table) // 2
+    renamed = table
+    for column in lists:
+        rows = table[column].to_pylist()
+        later = [[new[name] for name in row or ()] for row in rows[half:]]
+        place = renamed.column_names.index(column)
+        renamed = renamed.set_column(place, column, pa.array(rows[:half] + later, table[column].type))
+    audits = [measures.audit(TaskLists.from_table(some).renamed(new)) for some in (table, renamed)]
+    assert audit_json(audits[0]) == audit_json(audits[1])
+    unsaid = measures.audit(TaskLists.from_table(renamed))
+    assert unsaid.tools > audits[0].tools == len(names)
+
+
 def test_fitting_on_explored_runs_alone_reads_those_alone(mined: Path, tmp_path: Path) -> None:
     table = pq.read_table(mined)
     explored = [task["task_id"] for task in table.to_pylist() if task["explored"]]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from camdf.cli.parser import notes_stream
-from camdf.cli.tools import TOOLS_FILE, tools_in_file, usual_scorer
+from camdf.cli.tools import TOOLS_FILE, add_renamed, chosen_renames, tools_in_file, usual_scorer
 from camdf.errors import DataError, UsageError
 from camdf.examples.mined import SCORED_BY, is_mined
 from camdf.examples.text_logs import RankedLog, TextLog, is_text_log, rank_log, read_text_log
@@ -41,7 +41,8 @@ def add_log(parser: argparse.ArgumentParser, also: str = "") -> None:
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
-    """What the columns of a log hold."""
+    """What the columns of a log hold, and which of its tools have new names."""
+    add_renamed(parser)
     parser.add_argument(
         "--columns",
         type=_columns_by_meaning,
@@ -58,7 +59,13 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
 
 def read_log(options: argparse.Namespace, data: Path, tools: Mapping[str, Tool]) -> TextLog:
     """A log of requests as the options say."""
-    return read_text_log(data, tools, options.columns, empty_means_none=options.empty_means == "none")
+    return read_text_log(
+        data,
+        tools,
+        options.columns,
+        empty_means_none=options.empty_means == "none",
+        renames=chosen_renames(options),
+    )
 
 
 def _columns_by_meaning(written: str) -> dict[str, str]:

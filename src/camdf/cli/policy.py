@@ -37,9 +37,17 @@ from camdf.cli.money import (
     recourse_of_a_search,
 )
 from camdf.cli.parser import add_json, check_output, notes_stream, print_json
-from camdf.cli.tools import add_scorer_mismatch
+from camdf.cli.tools import add_scorer_mismatch, chosen_renames
 from camdf.core.payoff import VALUES, Payoff
-from camdf.datasets.examples import logged_examples, made_up_in, past_tasks, read_examples, write_examples
+from camdf.datasets.examples import (
+    logged_examples,
+    made_up_in,
+    past_tasks,
+    read_examples,
+    renamed_examples,
+    write_examples,
+)
+from camdf.datasets.gather import renamed
 from camdf.datasets.ids import hashed, id_key
 from camdf.errors import DataError, UsageError, expect
 from camdf.examples.mined import (
@@ -68,6 +76,7 @@ if TYPE_CHECKING:
     from camdf.evaluation.assess import Assessment
     from camdf.evaluation.fit import Fit
     from camdf.policies.drift import Moved
+    from camdf.policies.renames import Renames
 
 PICTURES = (".png", ".svg", ".pdf")
 NOT_SHOWN_TO_PAY = 3
@@ -145,15 +154,16 @@ def add_saved(parser: argparse.ArgumentParser) -> None:
 def saved_policy(options: argparse.Namespace) -> Policy:
     """The policy that a command names, with its past requests; one of your own by its class."""
     classes = LIBRARY if options.own is None else (*LIBRARY, own_class(options.own))
-    policy = load(options.policy, classes)
+    renames = chosen_renames(options)
+    policy = load(options.policy, classes, renamed=renames)
     if options.examples is None:
         return policy
-    return _recalling_examples(policy, options.examples)
+    return _recalling_examples(policy, options.examples, renames)
 
 
-def _recalling_examples(policy: Policy, examples: Path) -> Policy:
+def _recalling_examples(policy: Policy, examples: Path, renames: Renames) -> Policy:
     """A policy with the past requests of a file."""
-    past = past_tasks(read_examples(examples))
+    past = past_tasks(renamed_examples(read_examples(examples), renames))
     if past is not None and policy.recalls:
         return policy.recalling(past)
     why = "was fitted without past requests"
@@ -211,7 +221,7 @@ def _read_tasks(options: argparse.Namespace, *, explored_only: bool = False) -> 
     try:
         with shown("MB read", after=1.0) as progress:
             logged = read_logged(options.data, explored_only=explored_only, progress=progress)
-            return logged, scored_by(options.data) or GIVEN
+        return renamed(logged, chosen_renames(options)), scored_by(options.data) or GIVEN
     except DataError as error:
         raise with_hint(error, options.data) from None
 
@@ -223,9 +233,11 @@ def uncensored_tasks(options: argparse.Namespace, policy: Policy) -> Uncensored:
     check_scores(policy, scored_by(options.data), options)
     try:
         with shown("MB read", after=1.0) as progress:
-            return read_uncensored(options.data, progress)
+            read = read_uncensored(options.data, progress)
     except DataError as error:
         raise with_hint(error, options.data) from None
+    logged = renamed(read.logged, chosen_renames(options))
+    return read._replace(logged=logged, digests=read.digests | {logged.digest()})
 
 
 class TasksToFit(NamedTuple):
@@ -252,7 +264,7 @@ def _fit(options: argparse.Namespace) -> int:
         )
     payoff = chosen_payoff(options)
     name = policy_name(options.policy)
-    prior = _load_prior(options.prior)
+    prior = _load_prior(options)
     _check_splits(options)
     _check_fit_outputs(options)
     tasks = _tasks_to_fit(options)
@@ -351,7 +363,8 @@ def _sampled_on_spark(options: argparse.Namespace) -> TasksToFit | None:
     if sample is None:
         return None
     print(f"{sample.sentence}\n", file=notes_stream(options))
-    return TasksToFit(sample.logged, scored_by(options.data) or GIVEN, sample.asked)
+    logged = renamed(sample.logged, chosen_renames(options))
+    return TasksToFit(logged, scored_by(options.data) or GIVEN, sample.asked)
 
 
 def _asked_by_task(options: argparse.Namespace) -> dict[str, AskedBy]:
@@ -410,10 +423,10 @@ def _print_fitted(
     print(f"On newer tasks: {command}")
 
 
-def _load_prior(path: Path | None) -> ExpectedPayoffBySet | None:
-    if path is None:
+def _load_prior(options: argparse.Namespace) -> ExpectedPayoffBySet | None:
+    if options.prior is None:
         return None
-    policy = load(path)
+    policy = load(options.prior, renamed=chosen_renames(options))
     if not isinstance(policy, ExpectedPayoffBySet):
         raise UsageError(f"The --prior must be of the kind {DEFAULT}. Got {policy.kind} instead.")
     return policy

@@ -85,6 +85,8 @@ def _score(options: argparse.Namespace) -> int:
             f"{options.tasks} holds tasks without descriptions of their tools. Name a file: --tools tools.json"
         )
     of_a_log = options.tasks.exists() and is_log(options, options.tasks)
+    if options.renamed and not of_a_log:
+        raise UsageError("--renamed is for a log of requests here. Leave it out, and name it where the tasks are read.")
     is_table = options.tools is not None and not of_a_log
     check_output(options.output, (".parquet",) if is_table else (".jsonl",))
     if options.top is not None and options.top < 1:

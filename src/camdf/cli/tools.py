@@ -16,7 +16,8 @@ from typing import Any, get_args
 
 from camdf.cli.mcp_file import tools_of_servers
 from camdf.cli.parser import add_json, check_output, print_json
-from camdf.datasets.examples import past_tasks, read_examples
+from camdf.datasets.examples import past_tasks, read_examples, renamed_examples
+from camdf.datasets.records import is_text
 from camdf.errors import CamdfError, UsageError
 from camdf.gate.gate import USUAL_TOOLS
 from camdf.gate.scoring import scorer_record
@@ -25,6 +26,7 @@ from camdf.gate.worth import Conversation, sentence, shared_sentence, worth
 from camdf.integrations.gateway.config import TABLES
 from camdf.policies.artifact import load
 from camdf.policies.base import Policy
+from camdf.policies.renames import Renames, check_renames
 from camdf.prices import Prices
 from camdf.runtime.files import write_whole
 from camdf.runtime.loose_json import plain_json
@@ -84,6 +86,7 @@ def add_commands(commands: Any) -> None:
         help="who scores (default: what the policy was fitted with, if any; else start if installed, else bm25)",
     )
     add_scorer_mismatch(tried)
+    add_renamed(tried)
     tried.add_argument("--all", action="store_true", help="show every tool, and not only the first that are cut")
     tried.add_argument("-o", "--output", type=Path, help="where to draw the decision (.svg)")
     add_prices(tried)
@@ -126,6 +129,43 @@ def add_scorer_mismatch(parser: argparse.ArgumentParser) -> None:
         default="refuse",
         help="allow another scorer than the policy was fitted with (default: %(default)s)",
     )
+
+
+def add_renamed(parser: argparse.ArgumentParser) -> None:
+    """The new names of tools, where a command reads what knows them by their old ones."""
+    parser.add_argument(
+        "--renamed",
+        type=_renames,
+        action="append",
+        default=[],
+        metavar="OLD=NEW",
+        help="a tool's new name, where policies and logs have the old one; repeat it, or name a file of {old: new}",
+    )
+
+
+def _renames(written: str) -> dict[str, str]:
+    """One new name, or those of a file."""
+    old, is_pair, new = (part.strip() for part in written.partition("="))
+    names: object = {old: new}
+    if not is_pair:
+        try:
+            names = json.loads(Path(written).read_bytes())
+        except (OSError, ValueError) as error:
+            raise argparse.ArgumentTypeError(f"must be as old=new, or a JSON file. Got {written!r}: {error}") from None
+    if not isinstance(names, dict) or not all(is_text(name) for pair in names.items() for name in pair):
+        raise argparse.ArgumentTypeError(f"must give each old name a new one, as old=new. Got {written!r} instead")
+    return names
+
+
+def chosen_renames(options: argparse.Namespace) -> Renames:
+    """The new names of all tools that a command was told to be renamed, by their old ones."""
+    renames: dict[str, str] = {}
+    for part in options.renamed:
+        for old, new in part.items():
+            if renames.setdefault(old, new) != new:
+                raise UsageError(f"--renamed gives {old!r} two new names, {renames[old]!r} and {new!r}. Leave one out.")
+    check_renames(renames)
+    return renames
 
 
 def add_prices(parser: argparse.ArgumentParser) -> None:
@@ -179,7 +219,8 @@ def _try(options: argparse.Namespace) -> int:
 
     camdf try tools.json 'Book me a room in Lyon for Friday'
     """
-    policy = None if options.policy is None else load(options.policy)
+    renames = chosen_renames(options)
+    policy = None if options.policy is None else load(options.policy, renamed=renames)
     name, scorer = _scorer_of_a_try(options.scorer, policy)
     if options.output is not None:
         check_output(options.output, (".svg",))
@@ -188,7 +229,9 @@ def _try(options: argparse.Namespace) -> int:
         raise UsageError(
             "--examples are the past requests that a policy recalls. Name the policy: --policy policy.json"
         )
-    past = None if options.examples is None else past_tasks(read_examples(options.examples))
+    past = None
+    if options.examples is not None:
+        past = past_tasks(renamed_examples(read_examples(options.examples), renames))
     tried = trial(
         options.request,
         tools_in_file(options.tools),

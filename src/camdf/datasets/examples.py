@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -15,6 +15,7 @@ import numpy as np
 from camdf.datasets.records import fields, json_lines, list_of_names, objects_of, refuse, text
 from camdf.errors import DataError
 from camdf.policies.models.past_tasks import PastTasks
+from camdf.policies.renames import Renames, check_renames
 from camdf.runtime.files import write_whole
 
 Origin: TypeAlias = Literal["made up", "own", "logged"]
@@ -79,6 +80,21 @@ def made_up_in(path: str | PathLike[str]) -> int:
 def examples_in(content: str, name: str) -> list[Example]:
     """The examples in the text of such a file; errors call it by `name`."""
     return [_example(where, record) for where, record in objects_of(content.encode().splitlines(), name)]
+
+
+def renamed_examples(examples: Iterable[Example], renames: Renames) -> list[Example]:
+    """The same examples with each tool under its new name, where `renames` has one for it."""
+    check_renames(renames)
+    known: list[Example] = []
+    for example in examples:
+        needed = _under_new_names(example.needed, renames)
+        alternatives = tuple(_under_new_names(group, renames) for group in example.alternatives)
+        known.append(replace(example, needed=needed, alternatives=alternatives))
+    return known
+
+
+def _under_new_names(names: Iterable[str], renames: Renames) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(renames.get(name, name) for name in names))
 
 
 def write_examples(path: str | PathLike[str], examples: Iterable[Example]) -> None:

@@ -141,6 +141,8 @@ def renamed(logged: LoggedTasks, renames: Renames) -> LoggedTasks:
     >>> renamed(LoggedTasks.from_records(tasks), {"mail": "send_mail"}).rankings.names(0)
     ['send_mail', 'search']
     """
+    if not renames:
+        return logged
     check_renames(renames)
     rankings = logged.rankings
     new_names = [renames.get(name, name) for name in rankings.catalogue]

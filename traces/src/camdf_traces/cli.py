@@ -15,7 +15,7 @@ from camdf.cli.forgetting import add_ids, id_key_of
 from camdf.cli.logs import FILES, add_log, is_log, named_scorer, ranked_log
 from camdf.cli.parser import add_json, check_output, notes_stream, print_json, read_day, read_time
 from camdf.cli.policy import add_engine, moved_as_json, print_moved, uncensored_tasks
-from camdf.cli.tools import add_prices, add_scorer_mismatch, chosen_prices
+from camdf.cli.tools import add_prices, add_scorer_mismatch, chosen_prices, chosen_renames
 from camdf.errors import DataError, UsageError, require
 from camdf.policies.artifact import load
 from camdf.runtime.files import whole_file, write_whole
@@ -200,14 +200,17 @@ def _run_audit(options: argparse.Namespace) -> int:
     from camdf.evaluation.assess import moved_since_fit
     from camdf_traces.audit import TaskLists, audit, audit_json, audit_text, read_tasks
 
+    renames = chosen_renames(options)
     moved: tuple[Moved, ...] = ()
     if options.since_fit is not None:
-        policy = load(options.since_fit)
+        policy = load(options.since_fit, renamed=renames)
         logged = uncensored_tasks(options, policy).logged
         moved = moved_since_fit(policy, logged)
     elif is_log(options, options.data):
         logged = ranked_log(options, options.data, *named_scorer(options.scorer)).logged
-    tasks = TaskLists.from_logged(logged) if is_log(options, options.data) else read_tasks(options.data)
+    tasks = (
+        TaskLists.from_logged(logged) if is_log(options, options.data) else read_tasks(options.data).renamed(renames)
+    )
     audited = audit(tasks, since=options.since, split=options.split)
     if options.json:
         print_json(audit_json(audited) | {"moved": moved_as_json(moved)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,10 @@ import numpy as np
 from camdf.core.groups import numbered
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks
 from camdf.datasets.files import File, read
+from camdf.datasets.gather import renamed
 from camdf.errors import require
 from camdf.examples.labels import text_group
+from camdf.policies.renames import Renames, check_renames
 from camdf_traces.logged import holds_mined_tasks, logged_tasks, mined_table
 
 if TYPE_CHECKING:
@@ -129,6 +131,28 @@ class TaskLists:
             logged.take,
             repeats=None if alone.all() else np.where(alone, -1, number),
             repeats_by="group",
+        )
+
+    def renamed(self, renames: Renames) -> TaskLists:
+        """The same tasks with each tool under its new name, where `renames` has one for it."""
+        if not renames:
+            return self
+        check_renames(renames)
+        new_names = [renames.get(name, name) for name in self.catalogue]
+        number = {name: place for place, name in enumerate(dict.fromkeys(new_names))}
+        places = np.array([number[name] for name in new_names], dtype=np.int64)
+
+        def under_new_names(lists: ToolLists) -> ToolLists:
+            return replace(lists, tools=places[lists.tools])
+
+        return replace(
+            self,
+            catalogue=tuple(number),
+            ranked=under_new_names(self.ranked),
+            called=under_new_names(self.called),
+            offered=self.offered and under_new_names(self.offered),
+            inferred=self.inferred and under_new_names(self.inferred),
+            logged=lambda rows: renamed(self.logged(rows), renames),
         )
 
     def codes(self, lists: ToolLists) -> Ints:
