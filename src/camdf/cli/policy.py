@@ -237,6 +237,8 @@ def uncensored_tasks(options: argparse.Namespace, policy: Policy) -> Uncensored:
     except DataError as error:
         raise with_hint(error, options.data) from None
     logged = renamed(read.logged, chosen_renames(options))
+    if logged is read.logged:
+        return read
     return read._replace(logged=logged, digests=read.digests | {logged.digest()})
 
 

@@ -169,7 +169,8 @@ class Service:
 
     async def numbers(self, call: HttpCall) -> HttpAnswer:
         """For Prometheus."""
-        return HttpAnswer(self.metrics.text(), kind=b"text/plain; version=0.0.4; charset=utf-8")
+        written = await asyncio.to_thread(self.metrics.text)
+        return HttpAnswer(written, kind=b"text/plain; version=0.0.4; charset=utf-8")
 
     async def document(self, call: HttpCall) -> HttpAnswer:
         """The OpenAPI document."""
