@@ -375,7 +375,7 @@ def test_the_command_names_what_moved_since_the_fit_of_a_policy(
     later = tmp_path / "later.parquet"
     pq.write_table(table.set_column(place, "scores", pa.array(rescaled)), later)
     assert main(["audit", str(later), "--since-fit", str(policy)]) == 0
-    assert "Moved: " in capsys.readouterr().out
+    assert says(capsys.readouterr().out, "Whether to refit", f"camdf evaluate {policy} {later}")
     assert main(["audit", str(later), "--since-fit", str(policy), "--json"]) == 0
     assert "scores" in {change["what"] for change in json.loads(capsys.readouterr().out)["moved"]}
 

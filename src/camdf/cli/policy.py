@@ -416,10 +416,7 @@ def _print_fitted(
     for line in unread:
         print(line)
     print(f"wrote {options.output}")
-    newer = f"newer{options.data.suffix or '.parquet'}"
-    command = f"camdf evaluate {quote(str(options.output))} {newer}"
-    if is_log(options, options.data):
-        command += f" --tools {quote(str(options.tools))}"
+    command = _evaluate_command(options, options.output, f"newer{options.data.suffix or '.parquet'}")
     if past:
         command += f" --examples {quote(str(options.remember))}"
     print(f"On newer tasks: {command}")
@@ -512,6 +509,21 @@ def print_moved(moved: Sequence[Moved]) -> None:
     """A line for everything that is no longer as it was at the fit."""
     for change in moved:
         print(f"Moved: {change.sentence}")
+
+
+def print_moved_and_what_to_run(options: argparse.Namespace, policy: Path, moved: Sequence[Moved]) -> None:
+    """The same, and where something has moved the command that says whether to fit again."""
+    print_moved(moved)
+    if moved:
+        print(f"Whether to refit: {_evaluate_command(options, policy, str(options.data))}")
+
+
+def _evaluate_command(options: argparse.Namespace, policy: Path, data: str) -> str:
+    """What measures a policy on such data as a command has read."""
+    command = f"camdf evaluate {quote(str(policy))} {quote(data)}"
+    if is_log(options, options.data):
+        command += f" --tools {quote(str(options.tools))}"
+    return command
 
 
 def moved_as_json(moved: Sequence[Moved]) -> list[dict[str, str]]:

@@ -9,7 +9,14 @@ from typing import Any
 from camdf.cli.logs import FILES, add_log
 from camdf.cli.money import add_payoff, chosen_payoff
 from camdf.cli.parser import add_json, print_json
-from camdf.cli.policy import add_saved, moved_as_json, print_moved, recall_warning, saved_policy, uncensored_tasks
+from camdf.cli.policy import (
+    add_saved,
+    moved_as_json,
+    print_moved_and_what_to_run,
+    recall_warning,
+    saved_policy,
+    uncensored_tasks,
+)
 from camdf.cli.tools import tools_in_file
 from camdf.policies.base import fitted_payoff
 from camdf.prices import Prices
@@ -47,7 +54,7 @@ def _shadow_report(options: argparse.Namespace) -> int:
         print_json({**report.record(), **told})
         return 0
     print("\n".join([f"{report.table()}\n", report.verdict, *warnings]))
-    print_moved(moved)
+    print_moved_and_what_to_run(options, options.policy, moved)
     if not (read.told or read.censored):
         print("Nothing says that these tasks saw every tool. What a gate had cut, none of them could call.")
     return 0

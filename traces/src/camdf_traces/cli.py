@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from camdf.cli.forgetting import add_ids, id_key_of
 from camdf.cli.logs import FILES, add_log, is_log, named_scorer, ranked_log
 from camdf.cli.parser import add_json, check_output, notes_stream, print_json, read_day, read_time
-from camdf.cli.policy import add_engine, moved_as_json, print_moved, uncensored_tasks
+from camdf.cli.policy import add_engine, moved_as_json, print_moved_and_what_to_run, uncensored_tasks
 from camdf.cli.tools import add_prices, add_scorer_mismatch, chosen_prices, chosen_renames
 from camdf.errors import DataError, UsageError, require
 from camdf.policies.artifact import load
@@ -216,7 +216,7 @@ def _run_audit(options: argparse.Namespace) -> int:
         print_json(audit_json(audited) | {"moved": moved_as_json(moved)})
     else:
         print(audit_text(audited))
-        print_moved(moved)
+        print_moved_and_what_to_run(options, options.since_fit, moved)
     return 0
 
 
