@@ -61,10 +61,7 @@ def load(
 
     `renamed` has the new names of tools by their old ones: what was learned of a tool holds for it under its new name.
     """
-    policy = from_json(content_of(path), policies)
-    if not renamed:
-        return policy
-    return renamed_policy(policy, renamed)
+    return renamed_policy(from_json(content_of(path), policies), renamed or {})
 
 
 def content_of(path: str | PathLike[str]) -> bytes:

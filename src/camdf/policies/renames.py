@@ -31,6 +31,8 @@ def check_renames(renames: Renames) -> None:
 
 def renamed_policy(policy: AnyPolicy, renames: Renames) -> AnyPolicy:
     """A policy that decides on tools under their new names as it did on them under the old ones."""
+    if not renames:
+        return policy
     check_renames(renames)
     known = copy(policy)
     vars(known).update(_renamed_parts(policy, renames))

@@ -57,6 +57,11 @@ not_negative = number(0, 1e12)
 seconds = number(most=3600, above=0, unit="seconds")
 count = whole_number(1, 10**9)
 channels = by_name(one_of(*get_args(Channel), "none"), "'anthropic', 'openai_responses' or 'none'")
+named = by_name(string, "names")
+renames = check_that(
+    "a table from old names of tools to new ones, no name in both",
+    lambda value: is_accepted(named, value) and not value.keys() & set(value.values()),
+)
 sha = check_that("64 hexadecimal digits", lambda value: isinstance(value, str) and bool(SHA256.fullmatch(value)))
 
 
@@ -155,6 +160,9 @@ class GateSettings(Settings):
     examples: Annotated[str, string] = ""
     """A file of what people ask the tools for, which `camdf examples` writes; for the scorers "start" and "bm25". Or of
     past requests that the policy recalls, which `camdf fit --remember` writes; for the scorer "start"."""
+
+    renamed: Annotated[Mapping[str, str] | None, or_none(renames)] = None
+    """The new names of tools, where the policy, the past requests and what is learned from have the old ones."""
 
     prices: Annotated[Prices | None, or_none(instance_of(Prices))] = None
     """What tools cost. Without it every tool costs 1."""

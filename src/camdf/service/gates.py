@@ -10,7 +10,7 @@ from typing import Any
 
 from camdf.checks import try_policy
 from camdf.core.payoff import Payoff
-from camdf.datasets.examples import examples_in, past_tasks
+from camdf.datasets.examples import examples_in, past_tasks, renamed_examples
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate import Gate
 from camdf.gate.append import CHANNELS, Channels
@@ -19,6 +19,7 @@ from camdf.gate.scoring import check_scorer, recalling, scorer_record
 from camdf.policies.artifact import from_json
 from camdf.policies.base import Policy, fitted_payoff
 from camdf.policies.cold_start import cold_start
+from camdf.policies.renames import renamed_policy
 from camdf.policies.rules import TopK
 from camdf.policies.training import ScorerRecord
 from camdf.prices import Prices
@@ -85,7 +86,8 @@ def gate_of(settings: GateSettings, policy: Policy, folder: str, examples: str =
     except UsageError as error:
         raise UsageError(f"The policy {settings.policy}: {error} Without gate.scorer, that of the fit ranks.") from None
     try:
-        policy = recalling(policy, past_tasks(examples_in(examples, settings.examples)), scorer)
+        past = renamed_examples(examples_in(examples, settings.examples), settings.renamed or {})
+        policy = recalling(policy, past_tasks(past), scorer)
     except UsageError as error:
         raise UsageError(f"{settings.examples}: {error}") from None
     return Gate(
@@ -152,7 +154,7 @@ def _untried_policy(source: str, content: str, settings: GateSettings) -> Policy
         return TopK(settings.mean_tools or USUAL_TOOLS)
     if source in COLD_STARTS:
         return cold_start(COLD_STARTS[source])
-    return from_json(content.encode())
+    return renamed_policy(from_json(content.encode()), settings.renamed or {})
 
 
 def scored_elsewhere(gate: Gate) -> bool:

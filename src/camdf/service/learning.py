@@ -20,7 +20,14 @@ from typing import TypeAlias
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, LoggedTasks
 from camdf.datasets.counts import in_one_line
-from camdf.datasets.examples import Example, logged_examples, past_tasks, read_examples, write_examples
+from camdf.datasets.examples import (
+    Example,
+    logged_examples,
+    past_tasks,
+    read_examples,
+    renamed_examples,
+    write_examples,
+)
 from camdf.errors import DataError, UsageError, needs
 from camdf.evaluation.assess import require_choice
 from camdf.evaluation.champion import Evidence, Trial, compared
@@ -38,7 +45,7 @@ from camdf.scorers import record_of
 from camdf.service import config_file
 from camdf.service.config import COLD_STARTS, START, Configuration, LearnSettings
 from camdf.service.gates import payoff_of_route, policy_of, scorer_of_route
-from camdf.service.lessons import Lesson, alone_with, given_tools, read_lessons, tasks_of_lessons
+from camdf.service.lessons import Lesson, alone_with, given_tools, read_lessons, renamed_lesson, tasks_of_lessons
 
 with needs("serve"):
     import msgspec
@@ -107,14 +114,24 @@ def _look_at_all(
             said.append(f"{source}: {why}")
             continue
         with contest_of(folder, source, configuration) as contest:
-            served = set(places)
-            own = [lesson for lesson in known if (lesson.seen.tenant, lesson.seen.route) in served]
+            own = _lessons_of(known, configuration, places)
             words = contest.look(own, settings)
             if own:
                 exploring[source] = contest.exploring(own[-settings.tasks :])
                 words = f"{words} {exploring[source]}"
             said.append(f"{source}: {words}")
     return Learned(said, sums, exploring)
+
+
+def _lessons_of(known: Sequence[Lesson], configuration: Configuration, places: Sequence[Place]) -> list[Lesson]:
+    """Those of the runs that a policy served, with tools under the names that they have there now."""
+    renames = {place: configuration.settings(*place).renamed or {} for place in places}
+    own: list[Lesson] = []
+    for lesson in known:
+        place = (lesson.seen.tenant, lesson.seen.route)
+        if place in renames:
+            own.append(renamed_lesson(lesson, renames[place]))
+    return own
 
 
 def roll_back(path: Path, policy: str = "") -> str:
@@ -298,7 +315,8 @@ class PolicyContest:
     def _join_past_requests(self, source: str, known: Sequence[Lesson]) -> tuple[list[Lesson], int]:
         """What is new to a file of past requests, once it has joined them, and how many they are then."""
         examples = self._examples_of(source)
-        past = past_tasks(examples)
+        renames = self.configuration.settings(*self.places[0]).renamed or {}
+        past = past_tasks(renamed_examples(examples, renames))
         if past is None:
             return [], 0
         new = [
@@ -324,7 +342,8 @@ class PolicyContest:
             if own:
                 logged = tasks_of_lessons(own)
                 settings = self.configuration.settings(*place)
-                past = past_tasks(self._examples_of(settings.examples))
+                examples = renamed_examples(self._examples_of(settings.examples), settings.renamed or {})
+                past = past_tasks(examples)
                 yield logged, self._payoff_at(place, champion), given_tools(own, logged), settings.limits, past
 
     def _make_challenger(self, recent: Sequence[Lesson], settings: LearnSettings) -> str:

@@ -24,6 +24,7 @@ from camdf.datasets.gather import Gathered
 from camdf.datasets.ids import hashed
 from camdf.errors import needs
 from camdf.gate.decision import GateDecision
+from camdf.policies.renames import Renames
 from camdf.runtime.files import locked, private_opener, whole_file
 from camdf.scorers.base import says_nothing
 from camdf.service.outcomes import FILE as OUTCOMES
@@ -208,6 +209,18 @@ def tasks_of_lessons(lessons: Sequence[Lesson]) -> LoggedTasks:
         vector = np.frombuffer(task.vector, np.int8).tolist() if equally_long else []
         tasks.add(task.id, task.group or task.id, scores, lesson.required, len(lesson.required), costs, vector)
     return tasks.logged(priced=True, keep_order=False)
+
+
+def renamed_lesson(lesson: Lesson, renames: Renames) -> Lesson:
+    """The same lesson with each tool under its new name, where `renames` has one for it."""
+
+    def under_new_names(names: Iterable[str]) -> list[str]:
+        return [renames.get(name, name) for name in names]
+
+    decided = msgspec.structs.replace(
+        lesson.seen, tools=under_new_names(lesson.seen.tools), given=under_new_names(lesson.seen.given)
+    )
+    return msgspec.structs.replace(lesson, seen=decided, required=under_new_names(lesson.required))
 
 
 def given_tools(lessons: Sequence[Lesson], logged: LoggedTasks) -> Bools:
