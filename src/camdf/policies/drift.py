@@ -138,7 +138,7 @@ def _moved_sizes(usual: UsualLists, chosen: Ints, groups: Strings) -> Iterator[M
     now = float(chosen.mean())
     error = float(_standard_error(np.maximum(chosen.std(), deviation), usual, groups))
     if now != before and abs(now - before) >= max(HALF * before, SURE * error):
-        yield Moved("tools", f"A task gets {now:.1f} tools on average, {before:.1f} at the fit.")
+        yield Moved("tools", f"The policy chooses {now:.1f} tools a task on average, {before:.1f} at the fit.")
 
 
 def _usual_shares(values: Floats) -> UsualShares:
