@@ -81,7 +81,8 @@ def test_a_command_names_the_scores_that_moved_and_nothing_where_nothing_did(
     assert main([command, str(policy), str(log)]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert [line for line in printed if "Moved" in line] == [f"Moved: {each['sentence']}" for each in moved]
-    assert (f"Whether to refit: camdf evaluate {policy} {log}" in printed) == (command != "evaluate")
+    named = [line for line in printed if says(line, "refit", f"camdf evaluate {policy} {log}")]
+    assert len(named) == (command != "evaluate")
 
 
 @pytest.mark.parametrize("command", ["evaluate", "shadow-report"])

@@ -125,7 +125,7 @@ def test_a_name_is_old_or_new_and_not_both() -> None:
 
 def test_a_policy_that_knows_both_names_as_two_tools_is_refused() -> None:
     policy = camdf.ExpectedPayoffBySet().fit(LoggedTasks.from_records(records(0)), PAYOFF)
-    with refuses(UsageError, "knows 'tool_1' and 'tool_2' as two tools"):
+    with refuses(UsageError, "'tool_1' and 'tool_2'", "two tools"):
         renamed_policy(policy, {"tool_1": "tool_2"})
 
 
