@@ -18,7 +18,7 @@ from camdf.core.vectors import at_length_one
 from camdf.errors import NotFittedError
 from camdf.evaluation.curve import draw_steps
 from camdf.policies.artifact import from_json, to_json
-from camdf.policies.models.design import Design, Fits, Setting
+from camdf.policies.models.design import Design, Setting
 from camdf.policies.models.posterior import Belief, Fitted, Rows, log_loss, most_likely, sums_of
 from camdf.policies.models.prior import KINDS, shipped_prior
 from camdf.policies.models.set_law import SetLaw
@@ -84,17 +84,6 @@ def test_where_a_fit_starts_does_not_change_where_it_ends(seed: int, tools: int)
     near, far = (most_likely(rows, before, 0.0, begun) for begun in (None, start))
     for name in ("theta", "levels", "slopes"):
         np.testing.assert_allclose(getattr(near, name), getattr(far, name), atol=1e-6)
-
-
-def test_a_fold_that_starts_at_the_fit_of_all_tasks_learns_what_it_would_learn_alone() -> None:
-    logged = domains.load("telecom", "claude")
-    some = logged.take(np.arange(len(logged)) % 4 > 0)
-    whole, alone = (Design.of(each, PRIORS[0], True, False) for each in (logged, some))
-    beside = replace(alone, fits=Fits()).starting_like(whole)
-    assert beside.start is not None
-    for name in ("theta", "levels", "slopes"):
-        one, other = (getattr(design.fitted(Setting()), name) for design in (alone, beside))
-        np.testing.assert_allclose(one, other, atol=1e-7)
 
 
 @settings(deadline=None)

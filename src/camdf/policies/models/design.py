@@ -372,7 +372,6 @@ class Design:
     rows: Rows
     order: Ints
     fits: Fits
-    start: Fitted | None = None
 
     @classmethod
     def of(cls, logged: LoggedTasks, prior: Prior, shared: bool, texts: bool, remember: bool = False) -> Design:
@@ -392,19 +391,11 @@ class Design:
         rows, order = reading.taught(logged, more)
         return cls(logged, reading, rows, order, Fits())
 
-    def starting_like(self, whole: Design) -> Design:
-        """The same, whose first fit starts at that of a design of these tasks and more, where both have its columns."""
-        first = whole.fitted(Setting())
-        if len(first.theta) != self.rows.dense.shape[1]:
-            return self
-        place = whole.reading.tools[self.reading.tools >= 0]
-        return replace(self, start=Fitted(first.theta, first.levels[place], first.slopes[place]))
-
     def fitted(self, setting: Setting) -> Fitted:
         """The most likely model, from the nearest one that is known already."""
         if setting not in self.fits:
-            start = self.fits.nearest(setting) or self.start
             before = self.reading.before(setting)
+            start = self.fits.nearest(setting)
             self.fits[setting] = most_likely(self.weighted(setting), before, setting.flips, start)
         return self.fits[setting]
 

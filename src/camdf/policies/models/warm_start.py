@@ -110,11 +110,7 @@ def fit_warm(
     design, prior = min(starts, key=lambda pair: pair[0].fitted(Setting()).loss)
     fold = group_folds(logged)
     folds = [
-        _Fold(
-            held,
-            Design.of(logged.take(taught), prior, shared, texts, remember).starting_like(design),
-            logged.take(held),
-        )
+        _Fold(held, Design.of(logged.take(taught), prior, shared, texts, remember), logged.take(held))
         for taught, held in splits_of(fold)
     ]
     setting = Setting()
