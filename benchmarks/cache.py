@@ -14,8 +14,10 @@ the language model takes 3. The conversations are those of tests/data/everyday, 
 tools that it needs, and others of the catalogue. A tool that a search has found once is not searched for again. An
 agent that sees the names of hidden tools searches for a name, and one that does not for the name in words.
 
-A conversation begins with an empty cache, or ("shared") with one that has the whole list and the system prompt: other
-conversations have just sent the same list. What a gate cuts differs from conversation to conversation and is written.
+A conversation begins with an empty cache, or ("shared") with one that has the list and the system prompt, where other
+conversations send the same: the whole list, and the head of `Gate.start`. A list that is cut differs from conversation
+to conversation and is written. Providers cache a prompt from a smallest size on; the recipe is billed at three of them,
+in tokens of four bytes: what is shorter is read at the full price, and not written.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -33,11 +35,11 @@ from conversations import minilm
 
 import camdf
 from camdf.gate import Gate, GateDecision, Limits
-from camdf.gate.lists import Mode
+from camdf.gate.lists import openai
 from camdf.gate.tool_search import FIND, NAME_TOKENS, listing
 from camdf.policies.rules import TopShare
 from camdf.scorers.base import Scorer
-from camdf.tools import Tool, view
+from camdf.tools import view
 from camdf_traces.readers.steps import tool_that_ran
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "parts"))
@@ -51,25 +53,31 @@ PRICES = {"0.1": (0.1, 1.25), "0.25": (0.25, 1.0)}
 
 SCORED = 0.02 / 3
 START = "Gate.start"
-"""The recipe of the pages: the best eight by `Start`, or all where cutting so short a list does not pay."""
+"""The recipe of the pages: every turn brings its own in a note, or the list is whole where cutting it does not pay."""
+
+LISTS = "Gate.start, tools alone"
+"""The same where a harness sends no messages of the decision: the best eight for the whole conversation."""
 
 MODES = (
     "no gate",
     "drop, with a tool search",
     "the same, without names",
-    "append",
     "defer",
     "allow",
     "drop, no tool search",
 )
-SEARCHING = (START, "drop, with a tool search", "the same, without names", "append", "defer")
-RECIPE = ("no gate", START)
+SEARCHING = (START, LISTS, "drop, with a tool search", "the same, without names", "defer")
+NAMING = (START, LISTS, "drop, with a tool search")
+"""Modes in which an agent sees the names of what it can search for."""
+
+RECIPE = ("no gate", START, LISTS)
 WHOLE = ("no gate", "allow")
 """Modes that send the whole list."""
 
 CACHES = ("empty", "shared")
-MODEL = "gpt-5.6"
-"""One that takes tools among the messages."""
+USUAL = 1_024
+SMALLEST = (0, USUAL, 4_096)
+"""From how many tokens on a provider caches a prompt, for the recipe."""
 
 SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 RECOMMENDED = "drop, with a tool search"
@@ -100,10 +108,15 @@ class Played(NamedTuple):
     listed: int
     """Pieces of the first prompt that other conversations could have sent, too: its tools and its system prompt."""
 
+    stands: bool = False
+    """Whether all other conversations begin with these pieces."""
 
-def bill(conversation: Played, read: float, write: float, *, shared: bool = False) -> float:
+
+def bill(conversation: Played, read: float, write: float, *, shared: bool = False, smallest: int = 0) -> float:
     """What its model calls cost, in bytes at the price of one that is not cached: what a call shares with the one
-    before it, from the start, is read from the cache. With `shared`, the cache has the first list already."""
+    before it, from the start, is read from the cache. With `shared`, the cache has the first list already. A prompt of
+    fewer than `smallest` tokens is not cached."""
+    least = 4 * smallest
     total = SCORED * conversation.scored
     before: list[str] = []
     if shared:
@@ -111,7 +124,11 @@ def bill(conversation: Played, read: float, write: float, *, shared: bool = Fals
     for prompt in conversation.prompts:
         same = zip(prompt, before, strict=False)
         again = next((place for place, (a, b) in enumerate(same) if a != b), min(len(prompt), len(before)))
-        total += read * sum(map(size, prompt[:again])) + write * sum(map(size, prompt[again:]))
+        cached = sum(map(size, prompt[:again]))
+        if cached < least:
+            cached = 0
+        whole = sum(map(size, prompt))
+        total += read * cached + (write if whole >= least else 1.0) * (whole - cached)
         before = prompt
     return total
 
@@ -128,7 +145,7 @@ def play(
     """A whole conversation: the model calls what the script calls, after a search where a tool was cut."""
     tool_search = mode in SEARCHING
     gated = mode not in WHOLE
-    if gate is None or mode != START:
+    if gate is None or mode not in (START, LISTS):
         gate = gate_of(mode, tools, scorer)
     history: list[dict[str, Any]] = [{"role": "system", "content": system}]
     prompts = []
@@ -136,12 +153,13 @@ def play(
     lacking = 0
     searches = 0
     listed = 0
+    stands = False
     known: set[str] = set()
 
     def prompt() -> list[str]:
         if decision is None:
             return [*loaded, *map(_line, history)]
-        return [*loaded, *map(_line, decision.messages(history))]
+        return [*loaded, *map(_line, decision.openai(history)["messages"])]
 
     for turn in turns:
         history.append({"role": "user", "content": turn.content})
@@ -149,22 +167,24 @@ def play(
         loaded = list(map(_line, tools))
         names = {view(tool).name for tool in tools}
         if gated:
-            decision = gate.decide(history, tools, tool_search=tool_search, model=MODEL)
+            decision = gate.decide(history, tools, tool_search=tool_search, takes_messages=mode == START)
             scored += size(_line(turn.content))
-            loaded = list(map(_line, decision.tools))
-            names = {view(tool).name for tool in decision.tools} | set(decision.joined)
-            if decision.cut and tool_search:
-                loaded += [_line(SEARCH)] if mode == "defer" else map(Tool.definition, decision.search)
+            loaded = list(map(_line, decision.head))
+            names = set(decision.kept)
+            if mode == "defer" and decision.cut:
+                loaded.append(_line(SEARCH))
+            elif tool_search:
+                loaded += map(_line, map(openai, decision.search))
+            stands = decision.mode == "append"
         listed = listed or len(loaded) + 1
         hidden: set[str] = set()
-        answers = iter(played(turn, names if tool_search else None)[1:])
+        answers = iter(played(turn, names - set(decision.joined if decision else ()) if tool_search else None)[1:])
         for message in answers:
             prompts.append(prompt())
             wanted = set(map(called, message.get("tool_calls", ()))) - names
             hidden |= wanted
             if tool_search and wanted - known:  # searched for side by side
-                sees_names = mode in (START, "drop, with a tool search", "append")
-                queries = [name if sees_names else name.replace("_", " ") for name in sorted(wanted - known)]
+                queries = [name if mode in NAMING else name.replace("_", " ") for name in sorted(wanted - known)]
                 calls = "; ".join(f"{FIND.name}({query!r})" for query in queries)
                 history.append({"role": "assistant", "content": calls})
                 history += [{"role": "tool", "content": listing(gate.find(query, tools))} for query in queries]
@@ -173,23 +193,18 @@ def play(
                 searches += len(queries)
             history += [message, *(next(answers) for _ in message.get("tool_calls", ()))]
         lacking += bool(hidden and not tool_search)
-    return Played(prompts, scored, lacking, searches, listed)
+    stands = stands or prompts[0][: len(tools)] == list(map(_line, tools))
+    return Played(prompts, scored, lacking, searches, listed, stands)
 
 
-def gate_of(mode: str, tools: list[Any], scorer: Scorer | None) -> Gate:
+def gate_of(mode: str, tools: list[Any], scorer: Scorer | None, smallest: int = 0) -> Gate:
     """The gate of a mode."""
     names = {"the same, without names": 0}.get(mode, NAME_TOKENS)
-    limits = Limits(seconds=None, search_names=names)
-    if mode == START:
+    limits = Limits(seconds=None, search_names=names, cached_prefix=smallest)
+    if mode in (START, LISTS):
         return Gate.start(tools, limits=limits)
     share = TopShare(0.375 if mode in SEARCHING else 0.5)
-    joining: Mode = "append" if mode == "append" else "drop"
-    return Gate(share, scorer, camdf.Payoff(0.0), mode=joining, limits=limits)
-
-
-def sends_all(conversation: Played, tools: list[Any]) -> bool:
-    """Whether its first prompt begins with the whole list, as those of other conversations do."""
-    return conversation.prompts[0][: len(tools)] == list(map(_line, tools))
+    return Gate(share, scorer, camdf.Payoff(0.0), limits=limits)
 
 
 def called(call: dict[str, Any]) -> str:
@@ -223,33 +238,60 @@ def tools_for(turns: Sequence[Turn], size: int) -> list[Any]:
     return [tool for tool in listed if tool["function"]["name"] in wanted]
 
 
-def rows(scorer: Scorer | None, sizes: Sequence[int], modes: Sequence[str]) -> list[dict[str, Any]]:
+def rows(scorer: Scorer | None, sizes: Sequence[int]) -> list[dict[str, Any]]:
     """Every size, length, price and cache: each mode's bytes as a ratio of those without a gate, and what lacks."""
     rows_so_far = []
     for tools in sizes:
         for length in TURNS:
-            cases = [(tools_for(turns, tools), turns, system) for turns, system in beginnings(length)]
-            turns = len(cases) * length
-            whole: dict[str, list[Played]] = {}
-            searched: dict[str, float] = {}
-            for mode in modes:
-                whole[mode] = [play(mode, *case, scorer) for case in cases]
-                if mode in SEARCHING:
-                    searched[mode] = round(sum(one.searches for one in whole[mode]) / turns, 4)
-            further: dict[str, Any] = {"searches a turn": searched}
-            if (cut := whole.get("drop, no tool search")) is not None:
-                further = {LACKING: round(sum(one.lacking for one in cut) / turns, 4), **further}
-            for (price, (read, write)), cached in product(PRICES.items(), CACHES):
-                billed = dict.fromkeys(modes, 0.0)
-                for mode in modes:
-                    for one, (listed, *_) in zip(whole[mode], cases, strict=True):
-                        shared = cached == "shared" and sends_all(one, listed)
-                        billed[mode] += bill(one, read, write, shared=shared)
-                ratios = {mode: round(billed[mode] / billed["no gate"], 4) for mode in modes[1:]}
+            cases = cases_of(tools, length)
+            whole = {mode: [play(mode, *case, scorer) for case in cases] for mode in MODES}
+            lacking = sum(one.lacking for one in whole["drop, no tool search"])
+            further = {LACKING: round(lacking / (len(cases) * length), 4), **searches_a_turn(whole, length)}
+            for price, cached in product(PRICES, CACHES):
                 of = {"tools": tools, "turns": length, "cached": price, "cache": cached}
-                rows_so_far.append({**of, **ratios, **further})
+                rows_so_far.append({**of, **ratios(whole, price, cached), **further})
         print(f"{tools} tools done", file=sys.stderr, flush=True)
     return rows_so_far
+
+
+def recipe_rows(sizes: Sequence[int]) -> list[dict[str, Any]]:
+    """The same of what `Gate.start` does, at every smallest size of a cached prompt."""
+    rows_so_far = []
+    for tools in sizes:
+        for length in TURNS:
+            cases = cases_of(tools, length)
+            whole = {mode: [play(mode, *case, None) for case in cases] for mode in RECIPE}
+            for smallest in SMALLEST:
+                filled = [play(START, *case, None, gate_of(START, case[0], None, smallest)) for case in cases]
+                played_so = {**whole, START: filled}
+                for price, cached in product(PRICES, CACHES):
+                    of = {"tools": tools, "turns": length, "smallest": smallest, "cached": price, "cache": cached}
+                    costs = ratios(played_so, price, cached, smallest)
+                    rows_so_far.append({**of, **costs, **searches_a_turn(played_so, length)})
+        print(f"{tools} tools done", file=sys.stderr, flush=True)
+    return rows_so_far
+
+
+def cases_of(tools: int, length: int) -> list[tuple[list[Any], Sequence[Turn], str]]:
+    """Conversations of a length, each with its list of so many tools."""
+    return [(tools_for(turns, tools), turns, system) for turns, system in beginnings(length)]
+
+
+def searches_a_turn(whole: Mapping[str, Sequence[Played]], length: int) -> dict[str, Any]:
+    """By mode in which an agent searches."""
+    turns = length * len(whole["no gate"])
+    counts = {mode: sum(one.searches for one in talks) for mode, talks in whole.items() if mode in SEARCHING}
+    return {"searches a turn": {mode: round(count / turns, 4) for mode, count in counts.items()}}
+
+
+def ratios(whole: Mapping[str, Sequence[Played]], price: str, cached: str, smallest: int = 0) -> dict[str, float]:
+    """What each mode costs, as a part of what no gate costs."""
+    read, write = PRICES[price]
+    billed: dict[str, float] = {}
+    for mode, talks in whole.items():
+        costs = [bill(one, read, write, shared=cached == "shared" and one.stands, smallest=smallest) for one in talks]
+        billed[mode] = sum(costs)
+    return {mode: round(cost / billed["no gate"], 4) for mode, cost in billed.items() if mode != "no gate"}
 
 
 def table(stored: Sequence[dict[str, Any]], modes: Sequence[str] = MODES) -> str:
@@ -257,7 +299,9 @@ def table(stored: Sequence[dict[str, Any]], modes: Sequence[str] = MODES) -> str
     lacks = LACKING in stored[0]
     heads = ["tools", *modes[1:], *["turns that lack a tool without a tool search"] * lacks]
     lines = [f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads)]
-    several = [row for row in stored if row["cache"] == "empty" and row["turns"] > 1]
+    several = [
+        row for row in stored if row["cache"] == "empty" and row["turns"] > 1 and row.get("smallest", USUAL) == USUAL
+    ]
     for length in dict.fromkeys(row["tools"] for row in several):
         of_length = [row for row in several if row["tools"] == length]
         cells = [lowest_to_highest([row[mode] for row in of_length]) for mode in modes[1:]]
@@ -282,31 +326,18 @@ def pays_from(stored: Sequence[dict[str, Any]], mode: str, **situation: Any) -> 
 
 def pays_table(stored: Sequence[dict[str, Any]]) -> str:
     """Markdown: from which list on cutting saves money, by turns, price and what the cache has at first."""
-    modes = (RECOMMENDED, "append")
-    heads = [f"{mode}, cached at {price}" for mode in modes for price in PRICES]
+    heads = [f"{RECOMMENDED}, cached at {price}" for price in PRICES]
     lines = [f"| the whole list is | turns | {' | '.join(heads)} |", "|" + " --- |" * (2 + len(heads))]
     for cached, told in zip(CACHES, ("not cached at first", "cached before the first call"), strict=True):
         for turns in TURNS:
-            cells = [
-                pays_from(stored, mode, turns=turns, cached=price, cache=cached) for mode in modes for price in PRICES
-            ]
+            cells = [pays_from(stored, RECOMMENDED, turns=turns, cached=price, cache=cached) for price in PRICES]
             lines.append(f"| {told} | {turns} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def pictures(stored: Sequence[dict[str, Any]], folder: Path) -> None:
-    """`cache.svg`: cost of each mode by number of tools. `cutting.svg`: of two modes, by turns and cache."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    def drawn(panel: Any, title: str) -> None:
-        panel.axhline(1.0, color="0.5", linewidth=0.8)
-        panel.set(xscale="log", xlabel="tools", title=title, ylim=(0, None))
-        panel.set_xticks(SIZES, map(str, SIZES))
-        panel.minorticks_off()
-
+def picture_of_modes(stored: Sequence[dict[str, Any]], folder: Path) -> None:
+    """`cache.svg`: what each mode costs by the number of tools."""
+    plt = _plots()
     whole, panels = plt.subplots(1, len(PRICES), figsize=(9, 3.6), sharey=True, layout="constrained")
     for panel, price in zip(panels, PRICES, strict=True):
         own = [row for row in stored if (row["cached"], row["cache"]) == (price, "empty") and row["turns"] > 1]
@@ -314,25 +345,70 @@ def pictures(stored: Sequence[dict[str, Any]], folder: Path) -> None:
             spans = [[row[mode] for row in own if row["tools"] == length] for length in SIZES]
             panel.plot(SIZES, [sum(span) / len(span) for span in spans], marker="o", markersize=3, label=mode)
             panel.fill_between(SIZES, list(map(min, spans)), list(map(max, spans)), alpha=0.15)
-        drawn(panel, f"a cached token costs {price}")
+        _drawn(panel, SIZES, f"a cached token costs {price}")
     panels[0].set(ylabel="cost of the conversation, of no gate")
     panels[1].legend(frameon=False, fontsize=8)
     whole.savefig(folder / "cache.svg")
+
+
+def picture_of_the_recipe(stored: Sequence[dict[str, Any]], folder: Path) -> None:
+    """`cutting.svg`: what the recipe costs by the number of tools, by turns, price and what the cache has at first."""
+    plt = _plots()
+    sizes = sorted({row["tools"] for row in stored})
     whole, grid = plt.subplots(2, 2, figsize=(9, 6.4), sharey="row", layout="constrained")
     for (panels, cached), (place, price) in product(zip(grid, CACHES, strict=True), enumerate(PRICES)):
         panel = panels[place]
         for turns in TURNS:
-            own = [row for row in stored if (row["cached"], row["cache"], row["turns"]) == (price, cached, turns)]
+            of = {"cached": price, "cache": cached, "turns": turns, "smallest": USUAL}
+            own = [row for row in stored if of.items() <= row.items()]
             label = "one turn" if turns == 1 else f"{turns} turns"
-            (line,) = panel.plot(SIZES, [row[RECOMMENDED] for row in own], marker="o", markersize=3, label=label)
-            panel.plot(SIZES, [row["append"] for row in own], "--", color=line.get_color())
-        first = "not cached at first" if cached == "empty" else "cached before the first call"
-        drawn(panel, f"the list is {first}; a cached token costs {price}")
+            (line,) = panel.plot(sizes, [row[START] for row in own], marker="o", markersize=3, label=label)
+            panel.plot(sizes, [row[LISTS] for row in own], "--", color=line.get_color())
+        first = "nothing is cached at first" if cached == "empty" else "what others sent is cached"
+        _drawn(panel, sizes, f"{first}; a cached token costs {price}")
         panel.title.set_fontsize(9)
     for panels in grid:
         panels[0].set(ylabel="cost, of no gate")
     grid[0][1].legend(frameon=False, fontsize=8)
     whole.savefig(folder / "cutting.svg")
+
+
+def _plots() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def _drawn(panel: Any, sizes: Sequence[int], title: str) -> None:
+    panel.axhline(1.0, color="0.5", linewidth=0.8)
+    panel.set(xscale="log", xlabel="tools", title=title, ylim=(0, None))
+    panel.set_xticks(sizes, map(str, sizes))
+    panel.minorticks_off()
+
+
+def cached_table(stored: Sequence[dict[str, Any]]) -> str:
+    """Markdown: what the recipe costs where its head, and the whole list, are cached before, a cached token at 0.1."""
+    lengths = (1, 4, 8)
+    heads = [f"{turns} turn{'s' * (turns > 1)}" for turns in lengths]
+    lines = [f"| tools | smallest cached prompt | {' | '.join(heads)} | searches a turn, 8 turns |", "|" + " --- |" * 6]
+    own = {(row["tools"], row["smallest"], row["turns"]): row for row in stored if is_of_a_cached_head(row)}
+    for tools, smallest in dict.fromkeys((tools, smallest) for tools, smallest, _ in own):
+        cells: list[str] = []
+        for turns in lengths:
+            row = own[tools, smallest, turns]
+            cells.append(f"{row[START]:.2f} ({row[LISTS]:.2f})")
+        searches = own[tools, smallest, 8]["searches a turn"]
+        lines.append(
+            f"| {tools} | {smallest:,} tokens | {' | '.join(cells)} | {searches[START]:.2f} ({searches[LISTS]:.2f}) |"
+        )
+    return "\n".join(lines)
+
+
+def is_of_a_cached_head(row: Mapping[str, Any]) -> bool:
+    return bool(row["cache"] == "shared" and row["cached"] == "0.1")
 
 
 def missed(stored: Sequence[dict[str, Any]]) -> list[str]:
@@ -356,7 +432,10 @@ def main() -> int:
     chosen = options.parse_args()
     modes = RECIPE if chosen.recipe else MODES
     scorer = None if chosen.recipe or chosen.stored else minilm(chosen.model)
-    now = json.loads(chosen.stored.read_text()) if chosen.stored else rows(scorer, chosen.tools, modes)
+    if chosen.stored:
+        now = json.loads(chosen.stored.read_text())
+    else:
+        now = recipe_rows(chosen.tools) if chosen.recipe else rows(scorer, chosen.tools)
     print(table(now, modes))
     if not chosen.recipe:
         print(f"\n{pays_table(now)}")
@@ -365,7 +444,8 @@ def main() -> int:
     if chosen.json:
         chosen.json.write_text(json.dumps(now, indent=1) + "\n")
     if chosen.picture:
-        pictures(now, chosen.picture)
+        draw = picture_of_the_recipe if chosen.recipe else picture_of_modes
+        draw(now, chosen.picture)
     if chosen.check:
         stored = [row for row in json.loads(chosen.check.read_text()) if row["tools"] in chosen.tools]
         differ = [

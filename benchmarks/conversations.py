@@ -89,7 +89,9 @@ def decided(gate: Gate, conversation: Conversation, tool_search: bool) -> Iterat
             history = conversation.before(turn.number)
         forced = [turn.tool_choice] if turn.tool_choice else []
         messages = [*history, {"role": "user", "content": turn.content}]
-        decision = gate.decide(messages, conversation.tools, forced=forced, tool_search=tool_search)
+        decision = gate.decide(
+            messages, conversation.tools, forced=forced, tool_search=tool_search, takes_messages=False
+        )
         yield turn, frozenset(decision.kept)
         history += played(turn, decision.kept if tool_search else None)
 

@@ -37,7 +37,9 @@ def shown(*arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_it_decides_as_the_gate_to_start_with() -> None:
     for target, mean_tools in ((None, None), (Target(mean_tools=5), 5)):
-        decided = Gate.start(TOOLS, mean_tools=mean_tools).decide([{"role": "user", "content": REQUEST}], TOOLS)
+        decided = Gate.start(TOOLS, mean_tools=mean_tools).decide(
+            [{"role": "user", "content": REQUEST}], TOOLS, takes_messages=False
+        )
         assert tried(target).decision.kept == decided.kept
 
 

@@ -30,7 +30,7 @@ from camdf.tools import view
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "parts"))
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from cache import START, Played, bill, called, play
+from cache import LISTS, Played, bill, called, play
 from conversations import decided
 
 from everyday import Conversation, catalogue, conversations, examples, played, requests
@@ -165,7 +165,7 @@ def _prompt(known: Sequence[str], definitions: dict[str, str], history: Sequence
 
 def gated(talk: Conversation, gate: Gate | None) -> list[float]:
     """A conversation behind `Gate.start`, or one that has every tool."""
-    mode = "no gate" if gate is None else START
+    mode = "no gate" if gate is None else LISTS
     prompts = play(mode, list(talk.tools), talk.turns, talk.system, None, gate).prompts
     signal = [turn for turn in talk.turns if turn.signal]
     if gate is None:

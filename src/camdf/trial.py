@@ -177,7 +177,7 @@ def trial(
     settings: dict[str, Any] = {"limits": Limits(seconds=None), "prices": priced, "tool_search": tool_search}
     most = None if target is None or target.mean_tools is None else int(target.mean_tools)
     if policy is None:
-        gate = Gate.start(tools, mean_tools=most, scorer=scorer, **settings)
+        gate = Gate.start(tools, mean_tools=most, scorer=scorer, mode="drop", **settings)
     else:
         gate = Gate(
             recalling(policy, past, scorer), scorer, scorer_mismatch=scorer_mismatch, **{**settings, "prices": prices}

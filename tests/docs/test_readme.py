@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import camdf
+from camdf.gate import Limits
 from camdf_lab import domains
 from camdf_lab.beyond.batches import IN_TABLES, of_batch
 from camdf_lab.beyond.frontier import headline
@@ -62,12 +63,12 @@ def first_day() -> tuple[int, int, int]:
     return needing, loaded, reached
 
 
-def prices(tools: int, cache: str, price: str | None = None) -> list[float]:
+def prices(tools: int, cache: str, price: str | None = None, way: str = "Gate.start") -> list[float]:
     """What prompts cost with `Gate.start`, of no gate: of conversations, or of one turn where a price is named."""
     return [
-        row["Gate.start"]
+        row[way]
         for row in results("recipe")
-        if (row["tools"], row["cache"]) == (tools, cache)
+        if (row["tools"], row["cache"], row["smallest"]) == (tools, cache, Limits().cached_prefix)
         and (row["turns"] > 1 if price is None else (row["turns"], row["cached"]) == (1, price))
     ]
 
@@ -79,8 +80,12 @@ def with_the_recipe() -> list[Figures]:
         rows.append(([str(tools)], [f"{1 - max(ratios):.0%}", f"{1 - min(ratios):.0%}"]))
     assert all(abs(ratio - 1) < 0.005 for ratio in prices(12, "empty")), "the same price"
     rows.append((["12"], []))
-    (single,) = prices(40, "shared", "0.1")
-    rows.append((["40"], [f"{single:.1f}"]))
+    single = [*prices(40, "shared", "0.1", "Gate.start, tools alone"), *prices(40, "shared", "0.1")]
+    rows.append((["40"], [f"{ratio:.1f}" for ratio in single]))
+    joining = {(row["tools"], row["told"]): row for row in results("joining") if row["way"] == "joined"}
+    plain, told = ([joining[size, given] for size in (40, 400)] for given in ("no examples", "examples"))
+    there = [str(row[name]) for row in plain for name in ("with all tools", "turns")]
+    rows.append((["40", "400"], [*there, *[str(row["with all tools"]) for row in told]]))
     receipt = (ROOT / "docs" / "mcp.md").read_text(encoding="utf-8")
     (told,) = re.findall(rf"({FIGURE}) of ({FIGURE}) tools loaded, ({FIGURE}) of ({FIGURE}) tokens of defin", receipt)
     loaded, listed, saved, every = (int(figure.replace(",", "")) for figure in told)
@@ -94,8 +99,8 @@ def with_the_recipe() -> list[Figures]:
     needing, at_once, reached = first_day()
     rows.append((["40", "400"], [f"{reached / needing:.0%}"]))
     rows.append((["40", "400"], [str(at_once), str(needing)]))
-    (plain,) = (row for row in results("first_day")["searches"] if row["ranking"] == "Start")
-    rows.append((["400"], [f"{plain['found'] / plain['searches']:.0%}"]))
+    (by_words,) = (row for row in results("first_day")["searches"] if row["ranking"] == "Start")
+    rows.append((["400"], [f"{by_words['found'] / by_words['searches']:.0%}"]))
     sizes, daily = ["40", "400"], everyday(read_answers(held()))
     ours, filters = ([daily[size][way] for size in sizes] for way in ("camdf", "litellm"))
     shares = [f"{way.after_one:.0%}" for way in (*ours, *filters)]
@@ -139,14 +144,14 @@ def test_the_tables_of_what_it_saves_have_the_stored_figures() -> None:
 
 def test_what_is_worse_is_called_so() -> None:
     recipe, learned = ([place for place, row in enumerate(rows) if "**worse:**" in row[0]] for rows in tables())
-    assert (recipe, learned) == ([3, 7, 8, 9], [4])
+    assert (recipe, learned) == ([3, 8, 9, 10], [4])
 
 
 def test_what_was_measured_is_what_was_stored() -> None:
     recipe, learned = tables()
     assert {row["turns"] for row in results("recipe")} == {1, 2, 4, 8, 12}, "two to twelve turns"
-    assert str(len(by_way(held(), EVERYDAY)["all tools"])) in figures_in(recipe[5][0])
-    assert str(first_day()[0]) in figures_in(recipe[6][0])
+    assert str(len(by_way(held(), EVERYDAY)["all tools"])) in figures_in(recipe[6][0])
+    assert str(first_day()[0]) in figures_in(recipe[7][0])
     steps = [row["steps"] for row in by_way(held(), PLANBENCH)[FITTED]]
     assert (min(steps), max(steps)) == (5, 8), "five to eight steps"
     assert str(SETTINGS[FINAL].cost_pressure) in figures_in(learned[3][0])

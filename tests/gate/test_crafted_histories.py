@@ -122,7 +122,7 @@ def test_a_crafted_history_is_answered_alike_by_two_gates_and_brings_no_refused_
     assert listed == [view(tool).name for tool in second.tools]
     assert (first.kept, first.reason, first.joined) == (second.kept, second.reason, second.joined)
     assert set(listed) <= {*ALLOWED, "find_tool", "call_tool"}
-    assert {view(tool).name for addition in first.appended for tool in addition.tools} <= set(ALLOWED)
+    assert {key for addition in first.appended for key in addition.keys} <= set(ALLOWED)
     assert REFUSED in first.refused
     sent = first.messages(history)
     assert repr(sent) == repr(second.messages(history))

@@ -168,6 +168,7 @@ NONSENSE: dict[type[Any], dict[str, list[Any]]] = {
         "at_most": [-1, 2.5, "2", True],
         "breaker": [5, Breaker],
         "search_names": [-1, 1.5, None, True],
+        "cached_prefix": [-1, 1.5, None, True],
     },
     Rollout: {
         "share": [2, -0.1, True],

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from camdf import Gate, Payoff
 from camdf.gate import Guards, Limits, Rollout
-from camdf.gate.append import AuthorizedTools, joining_message
+from camdf.gate.append import AuthorizedTools
 from camdf.gate.lists import anthropic, mcp, openai, openai_responses
+from camdf.gate.notes import line, with_note, without_note
 from camdf.gate.tool_search import listing
 from camdf.policies.rules import TopK
 from camdf.tools import Tool, view
@@ -101,6 +102,15 @@ def found_by_the_client(entries: Sequence[Entry]) -> dict[str, Any]:
     return user([result])
 
 
+def noted(entries: Sequence[Entry]) -> dict[str, Any]:
+    return dict(with_note(user("Go on."), list(dict.fromkeys(line(tool(entry.name)) for entry in entries))))
+
+
+def noted_otherwise(entries: Sequence[Entry]) -> dict[str, Any]:
+    """A note in other words, or of tools that nobody has: only what the gate itself says of a tool is sent."""
+    return dict(with_note(user("Go on."), [line(stale(entry.name)) for entry in entries]))
+
+
 def _referred(entry: Entry) -> dict[str, Any]:
     return {"type": "tool_reference", "tool_name": entry.name}
 
@@ -110,6 +120,7 @@ BRINGING = {
     "reference": (blocks, among_text, compacted),
     "removal": (blocks, among_text, compacted),
     "found": (found_by_anthropic, found_by_the_client),
+    "note": (noted, noted_otherwise),
 }
 """By kind of entry, what brings it."""
 
@@ -158,7 +169,7 @@ def cases(draw: st.DrawFn) -> Case:
         "mode": draw(st.sampled_from(MODES)),
         "scorer": draw(st.sampled_from((words, broken))),
         "tool_search": draw(st.booleans()),
-        "limits": draw(st.sampled_from((Limits(), Limits(tools=1)))),
+        "limits": draw(st.sampled_from((Limits(), Limits(cached_prefix=0), Limits(tools=1)))),
     }
     if chosen["mode"] != "shadow":
         chosen["rollout"] = draw(st.sampled_from((Rollout(), Rollout(0.0), Rollout(off=True))))
@@ -195,10 +206,14 @@ def test_no_tool_reaches_the_model_that_may_not_be_offered_and_every_other_stays
     expected: list[Any] = []
     joining = {addition.after: addition for addition in decision.appended}
     for place, (bring, entries) in enumerate(case.history):
-        message = bring([entry for entry in entries if case.stays(entry)]) if callable(bring) else bring
+        as_written = noted if bring is noted_otherwise else bring
+        message = as_written([entry for entry in entries if case.stays(entry)]) if callable(bring) else bring
+        if place in joining and decision.channel == "note":
+            said, lines = without_note(message)
+            message = with_note(said, [*lines, *[line(tool(key)) for key in joining[place].keys]])
         expected += [] if message is None else [message]
-        if place in joining and decision.channel is not None:
-            expected.append(joining_message(joining[place].tools, decision.channel))
+        if place in joining and decision.channel is not None and decision.channel != "note":
+            expected.append(decision.authorized.joining(joining[place], decision.channel))
     assert sent == expected
     assert decision.messages(sent) == sent
     assert gate_of(case).decide(sent, tools, model=case.model).messages(sent) == sent
@@ -338,7 +353,7 @@ def test_a_definition_that_a_tool_has_no_more_joins_anew_as_it_is_now() -> None:
         return [float(sum(word in task.lower() for word in each.name.split("_"))) for each in tools]
 
     for model in (CLAUDE, GPT):
-        gate = Gate(TopK(1), by_words, Payoff(0.0), mode="append")
+        gate = Gate(TopK(1), by_words, Payoff(0.0), mode="append", tool_search=True, limits=Limits(cached_prefix=0))
         before = gate.decide(history, [tool("send_email"), stale(name)], model=model).messages(history)
         assert "As it was before" in json.dumps(before)
         later = [*before, {"role": "assistant", "content": "Done."}, user("Thank you very much for all of that")]
@@ -346,7 +361,7 @@ def test_a_definition_that_a_tool_has_no_more_joins_anew_as_it_is_now() -> None:
         sent = json.dumps(decision.messages(later))
         assert "As it was before" not in sent
         assert sent.count("Tool to book flight") == 1
-        assert decision.joined == (name,)
+        assert decision.joined == ("send_email", name)
 
 
 def test_what_a_decision_refuses_for_its_size_no_search_names_or_runs() -> None:

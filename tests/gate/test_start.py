@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import camdf
 from camdf.gate import Gate, Guards
 from camdf.gate.tool_search import Answer, ToolCall
+from camdf.policies.rules import FirstDay
 from camdf.tools import Tool, view
 
 SCHEMA = {"type": "object", "properties": {"pattern": {"type": "string"}}, "required": ["pattern"]}
@@ -30,7 +31,7 @@ def test_a_gate_starts_with_nothing_but_the_tools() -> None:
     decision = gate.decide("Do a thing for me", TOOLS)
     assert len(decision.kept) == 8
     assert decision.tool_search
-    assert (gate.policy, Gate.start(TOOLS, scorer=first, mean_tools=3).policy) == (camdf.TopK(8), camdf.TopK(3))
+    assert (gate.policy, Gate.start(TOOLS, scorer=first, mean_tools=3).policy) == (FirstDay(), camdf.TopK(3))
     assert isinstance(Gate.start(TOOLS).scorer, camdf.Start)
     assert not Gate.start(TOOLS, scorer=first, tool_search=False).decide("Do a thing", TOOLS).tool_search
 

@@ -35,7 +35,7 @@ from camdf.policies.models.membership import TEXT_COLUMNS, Doubt, MembershipMode
 from camdf.policies.models.task_text import TextSignal
 from camdf.policies.models.tuning import LARGEST
 from camdf.policies.registry import IN_THE_LAB, LIBRARY
-from camdf.policies.rules import ScoreMass
+from camdf.policies.rules import NearBest, ScoreMass
 from camdf.policies.training import NAMES_KEPT, FittedCatalogue, ScorerRecord, Training, UsualLists, UsualShares
 from camdf.runtime.settings import checks_of
 from camdf_lab.domains.costs import RETAIL_BASE_COSTS
@@ -626,7 +626,7 @@ def test_no_number_that_is_read_makes_a_decision_overflow(kind: type[Policy], si
     if document["payoff"] is not None:
         document["payoff"]["cost_pressure"] = abs(size)
     fixed_threshold = issubclass(kind, CAMDF) and document["policy"]["threshold"] is not None
-    if (fixed_threshold or kind in {ScoreMass, camdf.TopShare, camdf.ExpectedPayoffBySet}) and abs(size) > 1:
+    if (fixed_threshold or kind in {ScoreMass, NearBest, camdf.TopShare, camdf.ExpectedPayoffBySet}) and abs(size) > 1:
         assert says(refusal(sealed(document)), "share … 0 to")
         if not fixed_threshold:
             return

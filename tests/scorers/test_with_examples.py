@@ -32,6 +32,7 @@ TOOLS = [
     Tool("log_sleep", "Sleep record of a night.", server="health"),
     Tool("create_event", "Create an event in the calendar.", server="calendar"),
 ]
+THEIRS = {tool.server for tool in TOOLS}
 EXAMPLES = [
     Example("Do I need an umbrella?", ("weather/get_forecast",)),
     Example("Brauche ich heute einen Schirm?", ("weather/get_forecast",), language="de"),
@@ -124,7 +125,7 @@ def test_examples_of_untrusted_servers_never_change_which_trusted_tools_are_kept
     random.Random(order).shuffle(tools)
     honest = [tool for tool in tools if tool in TOOLS]
     alone, together = (
-        Gate(TopK(2), MAKERS[name](examples=read), Payoff(0.0), guards=Guards(trusted=SERVERS))
+        Gate(TopK(2), MAKERS[name](examples=read), Payoff(0.0), guards=Guards(trusted=THEIRS))
         for read in (own, examples)
     )
     for listed in (honest, tools):  # with the untrusted server there, and without
@@ -177,7 +178,7 @@ def test_a_folder_that_was_scored_with_other_examples_is_refused(tmp_path: Path)
 def test_a_gate_starts_with_examples_and_searches_by_them(tmp_path: Path) -> None:
     write_examples(tmp_path / "examples.jsonl", EXAMPLES)
     for examples in (EXAMPLES, tmp_path / "examples.jsonl", str(tmp_path / "examples.jsonl")):
-        gate = Gate.start(TOOLS, mean_tools=1, examples=examples)
+        gate = Gate.start(TOOLS, mean_tools=1, examples=examples, guards=Guards(trusted=THEIRS))
         assert gate.decide("Did I have enough shut-eye?", TOOLS).kept == ("log_sleep",)
         assert gate.find("shut-eye", TOOLS)[0] is TOOLS[2]
 
@@ -194,11 +195,11 @@ def test_what_cannot_be_read_is_said_at_the_start(tmp_path: Path) -> None:
 
 
 def test_a_decision_names_the_examples_that_its_ranking_read() -> None:
-    gate = Gate.start(TOOLS, mean_tools=1, examples=EXAMPLES)
+    gate = Gate.start(TOOLS, mean_tools=1, examples=EXAMPLES, guards=Guards(trusted=THEIRS))
     decision = gate.decide(EXAMPLES[0].text, TOOLS)
     assert decision.examples_digest == ToolExamples(EXAMPLES).digest != ""
     assert decision.event()["camdf.examples_digest"] == decision.examples_digest
-    assert "camdf.examples_digest" not in Gate.start(TOOLS, mean_tools=1).decide(EXAMPLES[0].text, TOOLS).event()
+    assert "camdf.examples_digest" not in Gate(TopK(1), Start(), Payoff(0.0)).decide(EXAMPLES[0].text, TOOLS).event()
 
 
 def test_where_no_tool_has_a_server_examples_name_tools_by_name_alone() -> None:

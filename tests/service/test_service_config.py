@@ -222,7 +222,7 @@ def test_models_of_other_names_take_tools_where_the_configuration_says_so() -> N
     gate = gate_of(settings, camdf.cold_start(), "")
     names = ("our-claude-5", "gpt-4o", "gpt-5", "claude-opus-5")
     channels = [channel_of(name, gate.channels) for name in names]
-    assert channels == ["anthropic", None, "openai_responses", "anthropic"]
+    assert channels == ["anthropic", "note", "openai_responses", "anthropic"]
     with refuses(UsageError, "gate.channels", "table", "names", "anthropic"):
         parsed(text.replace('"none"', '"chat"'), "camdf.toml")
 

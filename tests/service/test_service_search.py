@@ -127,14 +127,31 @@ def test_tools_that_join_later_are_answered_as_messages_that_the_model_takes(tmp
             first = post(service, "/v1/decide", {"messages": said[:1], "tools": tools, "model": model})
             later = post(service, "/v1/decide", {"messages": said, "tools": tools, "model": model})
             assert later["tools"] + later["search"] == first["tools"] + first["search"]
-            (joining,) = later["appended"]
+            before, joining = later["appended"]
+            assert [before] == first["appended"]
             assert (joining["after"], joining["message"]["role"]) == (2, kind)
             assert ("betas" in later) == (kind == "system")
-            again = post(
-                service, "/v1/decide", {"messages": [*said, joining["message"]], "tools": tools, "model": model}
-            )
+            kept = [said[0], before["message"], *said[1:], joining["message"]]
+            again = post(service, "/v1/decide", {"messages": kept, "tools": tools, "model": model})
             assert "appended" not in again
-            assert again["kept"] == later["kept"]
+            assert set(again["kept"]) == set(later["kept"])
+
+
+def test_tools_that_join_in_a_note_are_answered_as_the_messages_that_have_it(tmp_path: Path) -> None:
+    tools = [openai(tool) for tool in catalogue("40")[0]]
+    said: list[Any] = [{"role": "user", "content": "What will the weather be in Oslo tomorrow?"}]
+    with running(folder_of(tmp_path / "served", SMALLEST + '[gate]\nmode = "append"\n')) as service:
+        first = post(service, "/v1/decide", {"messages": said, "tools": tools})
+        (noted,) = first["changed"]
+        assert noted["place"] == 0
+        assert "- get_forecast(" in noted["message"]["content"]
+        said = [noted["message"], {"role": "assistant", "content": "Rain."}, {"role": "user", "content": "Thank you!"}]
+        later = post(service, "/v1/decide", {"messages": said, "tools": tools})
+        assert "changed" not in later
+        assert (later["tools"], later["search"]) == (first["tools"], first["search"])
+        assert set(later["kept"]) == set(first["kept"])
+        call = {"name": "call_tool", "arguments": {"name": "get_forecast", "arguments": {"location": "Oslo"}}}
+        assert post(service, "/v1/answer", {"call": call, "tools": tools})["run"]["name"] == "get_forecast"
 
 
 def test_a_history_that_brings_a_tool_which_may_not_be_offered_is_answered_with_what_to_send(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from camdf.cli.parser import add_json, check_output, print_json
 from camdf.datasets.examples import past_tasks, read_examples, renamed_examples
 from camdf.datasets.records import is_text
 from camdf.errors import CamdfError, UsageError
-from camdf.gate.gate import USUAL_TOOLS
 from camdf.gate.scoring import scorer_record
 from camdf.gate.target import Target
 from camdf.gate.worth import Conversation, sentence, shared_sentence, worth
@@ -27,6 +26,7 @@ from camdf.integrations.gateway.config import TABLES
 from camdf.policies.artifact import load
 from camdf.policies.base import Policy
 from camdf.policies.renames import Renames, check_renames
+from camdf.policies.rules import USUAL_TOOLS
 from camdf.prices import Prices
 from camdf.runtime.files import write_whole
 from camdf.runtime.loose_json import plain_json
@@ -303,8 +303,9 @@ def _worth(options: argparse.Namespace) -> int:
     if options.sufficiency is not None:
         options.searches = options.widened = 1 - options.sufficiency
     shape = Conversation(**{part.name: getattr(options, part.name) for part in fields(Conversation)})
-    unlike = {True: "drop, no tool search", False: "drop, with a tool search"}.get(options.tool_search)
-    costs = [cost for cost in worth(tools, prices, shape) if cost.mode != unlike]
+    out_of_reach = {True: ["drop, no tool search"], False: ["append", "drop, with a tool search"]}
+    unlike = out_of_reach.get(options.tool_search, ())
+    costs = [cost for cost in worth(tools, prices, shape) if cost.mode not in unlike]
     verdict = [
         sentence(costs),
         shared_sentence(worth(tools, prices, shape, shared=True)),

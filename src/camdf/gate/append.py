@@ -1,13 +1,14 @@
-"""Tools that join a conversation at its end, so that the cached prompt before them stands: mode "append".
+"""Tools that join a conversation at the end of a turn, so that the cached prompt before them stands: mode "append".
 
 `tools` comes first in a prompt, so a tool that is added there makes a provider read the whole prompt anew. Two
 providers also take tools among the messages: Anthropic in `tool_addition` blocks of a system message, OpenAI Responses
-in `additional_tools` items. What a history has of these is read as loaded. So a harness may keep them in its history or
-leave them out: the same messages with the same additions are sent either way.
+in `additional_tools` items. For every other model a note says it (`camdf.gate.notes`). What a history has of these is
+read as loaded. So a harness may keep them in its history or leave them out: the same messages with the same additions
+are sent either way.
 
 Whatever a history brings to the model is authorized as the list is, in every mode (`AuthorizedTools`): a definition
-stays where it is that of a tool which may be offered now, and a name where it is such a tool's. All else is left out,
-and counts as not loaded. Anybody may have written a history.
+stays where it is that of a tool which may be offered now, a name where it is such a tool's, and a line of a note is
+written anew. All else is left out, and counts as not loaded. Anybody may have written a history.
 
 No provider is reached from the tests of this file: shapes are checked against the types of the official clients.
 """
@@ -21,11 +22,13 @@ from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from camdf.gate import lists
-from camdf.gate.tool_search import field_of
+from camdf.gate.notes import line, name_in, with_note, without_note
+from camdf.gate.tool_search import field_of, may_be_told
 from camdf.tools import UNTOLD, Tool, keys_beside, name_of, view, viewed_tool
 
-Channel: TypeAlias = Literal["anthropic", "openai_responses"]
-Channels: TypeAlias = Mapping[str, Channel | None]
+NativeChannel: TypeAlias = Literal["anthropic", "openai_responses"]
+Channel: TypeAlias = NativeChannel | Literal["note"]
+Channels: TypeAlias = Mapping[str, NativeChannel | None]
 
 CHANNELS: Channels = {
     "claude-fable-5": "anthropic",
@@ -52,24 +55,25 @@ class Addition(NamedTuple):
     after: int
     """The place of that message: a turn of the user."""
 
-    tools: tuple[Any, ...]
+    keys: tuple[str, ...]
+    """The tools, by key, in the order in which they join."""
 
 
-def channel_of(model: str, channels: Channels = CHANNELS) -> Channel | None:
-    """Where a model takes tools in the middle of a conversation; None where it does not.
+def channel_of(model: str, channels: Channels = CHANNELS) -> Channel:
+    """Where a model takes tools in the middle of a conversation: in a note, unless it has a channel of its own.
 
     >>> channel_of("claude-opus-5"), channel_of("openai/gpt-5.6"), channel_of("claude-sonnet-5"), channel_of("")
-    ('anthropic', 'openai_responses', None, None)
+    ('anthropic', 'openai_responses', 'note', 'note')
     """
     for platform in OWN_PLATFORMS:
         model = model.removeprefix(platform)
     beginnings = [beginning for beginning in channels if model.startswith(beginning)]
     if not beginnings:
-        return None
-    return channels[max(beginnings, key=len)]
+        return "note"
+    return channels[max(beginnings, key=len)] or "note"
 
 
-def joining_message(tools: Iterable[Any], channel: Channel) -> dict[str, Any]:
+def joining_message(tools: Iterable[Any], channel: NativeChannel) -> dict[str, Any]:
     """The message or item by which tools join.
 
     To Anthropic, a tool that the request declares with `defer_loading` is named, and any other is written out.
@@ -87,26 +91,14 @@ def _named_or_defined(native: Any) -> dict[str, Any]:
     return {"type": "tool_definition", "definition": lists.anthropic(native)}
 
 
-def with_additions(messages: Sequence[Any], additions: Sequence[Addition], channel: Channel | None) -> list[Any]:
-    """A history (`SendableHistory.messages`) with the tools that join it, unless it has them, each after its turn."""
-    stay = [message for message in messages if message is not GONE]
-    if channel is None or not additions:
-        return stay
-    had = {name for message in stay if isinstance(message, Mapping) for name in names_added(message)}
-    joining: dict[int, Sequence[Any]] = {}
-    for addition in additions:
-        joining[addition.after] = [native for native in addition.tools if view(native).name not in had]
-    sent: list[Any] = []
-    for place, message in enumerate(messages):
-        if message is not GONE:
-            sent.append(message)
-        if joining.get(place):
-            sent.append(joining_message(joining[place], channel))
-    return sent
+def _names_in(history: Iterable[Any]) -> set[str]:
+    """The tools that join by the messages of a history."""
+    return {name for message in history if isinstance(message, Mapping) for name in names_added(message)}
 
 
 def names_added(message: Mapping[str, Any]) -> Iterator[str]:
     """The tools that join by a message of a history."""
+    yield from map(name_in, without_note(message).lines)
     if message.get("type") == "additional_tools":
         yield from (name_of(tool) for tool in message.get("tools") or () if isinstance(tool, Mapping))
     for tool in _added_by_blocks(message):
@@ -176,6 +168,9 @@ class AuthorizedTools:
     tools: Mapping[str, Tool] = field(default_factory=dict)
     """All tools of the request, by key."""
 
+    undescribed: frozenset[str] = frozenset()
+    """Keys of those whose own words no note may have: of servers that nobody vouches for."""
+
     def sendable(self, messages: Sequence[Any]) -> SendableHistory:
         """What may be sent of a history. What cannot be read may not."""
         refused: list[str] = []
@@ -187,8 +182,82 @@ class AuthorizedTools:
         new = dict.fromkeys(name for name in refused if name not in known)
         return SendableHistory(stays, keys_beside(self.tools, map(Tool, new)))
 
+    def with_additions(
+        self, messages: Sequence[Any], additions: Sequence[Addition], channel: Channel | None
+    ) -> list[Any]:
+        """A history as it may be sent, with the tools that join it, unless it has them, each after its turn."""
+        changed = self.changed(messages, additions, channel)
+        joining: dict[int, Any] = {}
+        if channel is not None and channel != "note":
+            had = _names_in(changed)
+            for addition in additions:
+                new = [key for key in addition.keys if self.tools[key].name not in had]
+                if new:
+                    joining[addition.after] = self.joining(Addition(addition.after, tuple(new)), channel)
+        sent: list[Any] = []
+        for place, message in enumerate(changed):
+            if message is not GONE:
+                sent.append(message)
+            if place in joining:
+                sent.append(joining[place])
+        return sent
+
+    def changed(self, messages: Sequence[Any], additions: Sequence[Addition], channel: Channel | None) -> list[Any]:
+        """Each message of a history as it may be sent, `GONE` where nothing of it stays, with the notes that join."""
+        history = self.sendable(messages).messages
+        if channel != "note":
+            return history
+        had = _names_in(history)
+        for addition in additions:
+            new = [self.note_line(key) for key in addition.keys if self.tools[key].name not in had]
+            message = history[addition.after] if addition.after < len(history) else GONE
+            if message is not GONE and new:
+                said, lines = without_note(message)
+                history[addition.after] = with_note(said, [*lines, *new])
+        return history
+
+    def joining(self, addition: Addition, channel: NativeChannel) -> dict[str, Any]:
+        """The message or item by which tools join in a channel of the model's provider."""
+        return joining_message([self.natives[key] for key in addition.keys], channel)
+
+    def note_line(self, key: str) -> str:
+        """What a note says of a tool; "" where it may not even have its name, or `call_tool` means another by it."""
+        tool = self.tools[key]
+        described = key not in self.undescribed
+        if not may_be_told(tool.name, untrusted=not described) or self._keys_by_name[tool.name][0] != key:
+            return ""
+        lines: dict[str, str] = self.__dict__.setdefault("_lines", {})
+        if key not in lines:
+            lines[key] = line(tool, described=described)
+        return lines[key]
+
+    def can_join(self, key: str, channel: Channel) -> bool:
+        """Whether a tool that may be offered can join by a channel."""
+        if key not in self.natives or self.tools[key].foreign:
+            return False
+        return channel != "note" or bool(self.note_line(key))
+
+    def _with_own_words(self, message: Any, refused: list[str]) -> Any:
+        """A message with each line of its note as the gate writes it, the same object where that is all of it."""
+        try:
+            said, lines = without_note(message)
+        except Exception:  # it says why where its parts are read
+            return message
+        written: dict[str, str] = {}
+        for told in lines:
+            name = name_in(told)
+            keys = self._keys_by_name.get(name, [])
+            own = self.note_line(keys[0]) if keys else ""
+            if own:
+                written[name] = own
+            else:
+                refused.append(name)
+        if not lines or tuple(written.values()) == lines:
+            return message
+        return with_note(said, list(written.values()))
+
     def _sendable_message(self, message: Any, refused: list[str]) -> Any:
-        part = self._sendable_part(message, refused)
+        part = self._sendable_part(self._with_own_words(message, refused), refused)
         if part is message or part is GONE or field_of(part, "role") is None or not field_of(message, "content"):
             return part
         if any(field_of(part, name) for name in ("content", *CARRYING)):

@@ -89,6 +89,17 @@ class Catalogue:
         return {key: tool.server for key, tool in self.tools.items() if tool.server}
 
     @cached_property
+    def characters_of(self) -> dict[str, int]:
+        """How long the definitions are of the tools that may be offered, by key; 0 of those that cannot be written."""
+        return {key: _length_of(self.tools[key]) for key in self.offered}
+
+    @cached_property
+    def shortest(self) -> tuple[str, ...]:
+        """Keys of the trusted tools that can be cut, those with the shortest definitions first."""
+        can_fill = [key for key in self.costs if key not in self.untrusted and self.characters_of[key]]
+        return tuple(sorted(can_fill, key=lambda key: (self.characters_of[key], key)))
+
+    @cached_property
     def search_names(self) -> list[str]:
         """Names of the tool search that tools of the list have."""
         return sorted(SEARCH_NAMES.intersection([self.tools[key].name for key in self.offered]))
@@ -113,6 +124,13 @@ def unread_catalogue(tools: Iterable[Any], *, refuse: bool) -> tuple[Catalogue, 
         return Catalogue(by_key), {}
     offered = dict(zip(by_key, natives, strict=True))
     return Catalogue(by_key, tuple(by_key), marked=last_marked(offered)), offered
+
+
+def _length_of(tool: Tool) -> int:
+    try:
+        return len(tool.definition())
+    except Exception:
+        return 0
 
 
 class _Snapshot(NamedTuple):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from os import urandom
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from warnings import warn
 
 from camdf.gate.append import Addition
@@ -27,10 +27,28 @@ from camdf.gate.settings import Guards, Limits
 from camdf.gate.shared import SharedByTenants
 from camdf.gate.terms import ConversationTerms
 from camdf.gate.tool_search import by_server, names_by_server
-from camdf.policies.rules import AcquireAll
 from camdf.runtime.workers import Work
 
 T = TypeVar("T")
+
+
+class Parts(NamedTuple):
+    """Where the tools of a decision stand, by key."""
+
+    kept: tuple[str, ...]
+    """All that the agent has."""
+
+    head: tuple[str, ...]
+    """Those that the request declares where the harness sends the decision's messages too."""
+
+    alone: tuple[str, ...]
+    """Those that it declares where the harness takes tools alone."""
+
+    joined: tuple[str, ...] = ()
+    """Those that are among the messages, or join there."""
+
+    appended: tuple[Addition, ...] = ()
+    """What joins there, by turn."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +77,7 @@ class Decider:
         """The decisions on questions that bring their scores: a policy is asked once for all that it decides on."""
         requests = [self.reader.read(question) for question in questions]
         self.shared.turn_scores.rank_together(
-            (request.given, request.catalogue, request.terms.judges[-1])
+            (request.given, request.catalogue, request.judges[-1])
             for request in requests
             if request.given is not None and not request.stopped
         )
@@ -152,7 +170,7 @@ class Decider:
         """Whether a turn decides for good where there is a tool search: the first with signal does."""
         ranking = self.shared.turn_scores.ranking
         try:
-            rankings = [ranking(turn, request.catalogue, judge) for judge in request.terms.judges]
+            rankings = [ranking(turn, request.catalogue, judge) for judge in request.judges]
         except Exception:  # a policy that breaks says so when it decides
             return False
         return all(map(_keeps_a_trusted_tool, rankings))
@@ -167,7 +185,7 @@ class Decider:
         if not missing:
             return known
         breaker = self.limits.breaker
-        judges = request.terms.judges
+        judges = request.judges
         try:
             scored = self.shared.turn_scores.score(missing, request.catalogue, judges, work, known.turns)
         except Exception as error:
@@ -200,7 +218,7 @@ class Decider:
         if scored.failure is not None:
             reason = failure_reason(scored.failure)
             error = failure_type(scored.failure)
-        judges = request.terms.judges
+        judges = request.judges
         try:
             fold = self.folding.by_judges(request, judges, scored, reason)
             explores = request.explores and bool(fold.first)
@@ -217,9 +235,9 @@ class Decider:
     def answered(self, request: Request, outcome: Outcome) -> GateDecision:
         """The decision; what it gives a conversation whose history is not shown is remembered."""
         fold = outcome.fold
-        judge = request.terms.judges[-1]
+        judge = request.judges[-1]
         if not fold.first:
-            searches = request.tool_search and not isinstance(judge.policy, AcquireAll)
+            searches = request.tool_search and not request.terms.load_all
             nothing = fold.reason == "nothing needed"
             kept = self._kept_undecided(request, searches=searches, nothing=nothing)
             return self._decision(request, kept, fold, outcome.error, is_open=not (request.before or nothing))
@@ -279,34 +297,30 @@ class Decider:
         """What the harness gets, by the mode."""
         catalogue = request.catalogue
         natives = request.natives
+        stays = tuple(dict.fromkeys([key for key in (*kept, *request.forced) if key in natives]))
+        parts = Parts(stays, stays, stays)
         mode = request.terms.mode
-        channel = request.channel if mode == "append" else None
-        if mode == "append" and channel is None:
+        if mode == "append" and (request.channel is None or explored):
             mode = "drop"
-        listed = tuple(dict.fromkeys([key for key in (*kept, *request.forced) if key in natives]))
-        stay = listed
-        cut = _keys_beside(catalogue.offered, stay)
-        unlisted = cut
-        appended: tuple[Addition, ...] = ()
-        joined: tuple[str, ...] = ()
-        if channel is not None:
-            additions = () if explored or is_open else fold.joined
-            later = request.joined_before.union(*[keys for _, keys in additions]).difference(request.forced)
-            listed = _keys_beside(stay, later)  # not those that are forced: a choice names what is declared
-            unlisted = _keys_beside(catalogue.offered, listed)
-            joined = _keys_beside(stay, listed)
-            appended = request.additions(additions, listed)
+        if mode == "append":
+            parts = self._parts_where_tools_join(request, stays, fold, is_open=is_open)
+        unlisted = _keys_beside(catalogue.offered, parts.head)
+        head = list_for_the_model(mode, natives, parts.head, unlisted, catalogue.marked)
+        tools = head
+        if mode == "append":
+            tools = list_for_the_model("drop", natives, parts.alone, (), catalogue.marked)
         return GateDecision(
-            tools=list_for_the_model(mode, natives, listed, unlisted, catalogue.marked),
-            kept=stay,
-            cut=cut,
+            tools=tools,
+            head=head,
+            kept=parts.kept,
+            cut=_keys_beside(catalogue.offered, parts.kept),
             refused=(*_keys_beside(catalogue.tools, natives), *request.withheld),
             reason=fold.reason,
             mode=mode,
-            channel=channel,
+            channel=request.channel if mode == "append" else None,
             authorized=request.authorized,
-            appended=appended,
-            joined=joined,
+            appended=parts.appended,
+            joined=parts.joined,
             explored=explored,
             ranking=fold.ranking,
             none=fold.none,
@@ -326,14 +340,33 @@ class Decider:
             latency=monotonic() - request.began,
         )
 
+    def _parts_where_tools_join(self, request: Request, stays: tuple[str, ...], fold: Fold, *, is_open: bool) -> Parts:
+        """The head is the same in every request; what turns bring joins the messages.
+
+        Where nothing is decided, a fallback is declared beside the head: it is asked for where something failed.
+        """
+        head = [key for key in request.catalogue.offered if key in request.always_listed]
+        appended: tuple[Addition, ...] = ()
+        if is_open:
+            head += _keys_beside(stays, {*request.always_listed, *request.joined_before, *request.called})
+        else:
+            appended = request.additions(fold.joined)
+        new = [key for addition in appended for key in addition.keys]
+        before = [key for key in stays if key in request.joined_before]
+        joined = _keys_beside(dict.fromkeys([*before, *new]), head)
+        kept = (*head, *joined)
+        alone = tuple([key for key in stays if key in set(kept)])
+        return Parts(kept, tuple(head), alone, joined, appended)
+
     def _names_of_hidden(self, request: Request, mode: Mode, fold: Fold, unlisted: Sequence[str]) -> str:
         """The names of what is not on the list, for the description of the tool search."""
         if not request.tool_search or mode not in ("drop", "append") or not unlisted:
             return ""
         tools = request.catalogue.tools
         likely: list[tuple[str, str]] = []
-        # Where a memory knows what a conversation has, later turns have no ranking, and names must stay as they are.
-        if request.shown or request.conversation is None:
+        # Where a memory knows what a conversation has, later turns have no ranking, and names must stay as they are. So
+        # must those in a head, which follow from the tools alone.
+        if mode == "drop" and (request.shown or request.conversation is None):
             likely = [(tools[tool.name].server, tools[tool.name].name) for tool in fold.ranking]
         untrusted = {tools[key].server for key in request.catalogue.untrusted}
         hidden = by_server(tools[key] for key in unlisted)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, overload
 
 from camdf.gate import lists
-from camdf.gate.append import Addition, AuthorizedTools, Channel, with_additions
+from camdf.gate.append import Addition, AuthorizedTools, Channel, NativeChannel, betas_of
 from camdf.gate.lists import Mode
 from camdf.gate.ranking import Ranked, waterfall
 from camdf.gate.tool_search import CALL, find_tool, fits
@@ -43,7 +43,7 @@ SHOWN = 5
 
 NOTES: dict[Mode, str] = {
     "drop": "",
-    "append": " Tools that join later stand among the messages.",
+    "append": " Those that turns brought stand among the messages.",
     "defer": " Cut tools are deferred.",
     "allow": " Cut tools are listed, and may not be called.",
     "shadow": " Shadow mode: nothing was cut.",
@@ -61,6 +61,9 @@ REASONS_IN_WORDS: dict[Reason, str] = {
 class GateDecision:
     """`tools` is what to hand to the model: the harness's own objects, in an order that keeps a cached prompt intact.
 
+    A harness that sends the decision's messages too takes both from one call, `openai(messages)` and the like: in mode
+    "append" the request declares `head`, the same in every request, and all else that was kept joins the messages.
+
     `kept`, `cut` and `refused` name all tools of the request: kept ones are worth their cost or guarded, cut ones are
     not, refused ones may not be offered at all. Among the refused are also tools that the history would bring to the
     model and that are not the request's own. In every mode but "drop" and "append" the cut ones are among `tools` too.
@@ -72,20 +75,24 @@ class GateDecision:
     refused: tuple[str, ...] = ()
     reason: Reason = "decided"
     mode: Mode = "drop"
-    """The gate's; "drop" instead of "append" where the model does not take tools in the middle of a conversation."""
+    """The gate's; "drop" instead of "append" where tools cannot join: no messages were shown, the harness does not send
+    those of the decision, the agent has no tool search, or every tool is loaded."""
+
+    head: list[Any] = field(default_factory=list, repr=False)
+    """In mode "append": what every request of the agent declares, beside the tool search. Otherwise `tools`."""
 
     channel: Channel | None = None
-    """In mode "append": where the model takes tools that join later."""
+    """In mode "append": where tools join, in a channel of the model's provider or in a note."""
 
     appended: tuple[Addition, ...] = field(default=(), repr=False)
-    """In mode "append": tools that later turns added and that the history does not have yet, by turn; `messages` puts
-    them there. They are among `kept`, and not among `tools`."""
+    """In mode "append": tools that turns bring and that the history does not have yet, by turn; `messages` puts them
+    there. They are among `kept`, and not in `head`."""
 
     authorized: AuthorizedTools = field(default_factory=AuthorizedTools, repr=False, compare=False)
     """The tools that may be offered, by which `messages` reads a history."""
 
     joined: tuple[str, ...] = ()
-    """In mode "append": all tools that later turns added, in the history or not."""
+    """In mode "append": all tools that turns brought, in the history or not."""
 
     explored: bool = False
     """Part of the exploration share: this task saw every tool, so its log is free of the policy's own censoring."""
@@ -192,39 +199,71 @@ class GateDecision:
         """Whether the model's list lacks tools that a tool search would lead to."""
         return self.mode in ("drop", "append") and bool(self.cut or self.joined)
 
-    def openai(self) -> list[Any]:
+    @overload
+    def openai(self, messages: None = None) -> list[Any]: ...
+    @overload
+    def openai(self, messages: Sequence[Any]) -> dict[str, Any]: ...
+    def openai(self, messages: Sequence[Any] | None = None) -> list[Any] | dict[str, Any]:
         """`tools` as OpenAI's chat completions take them, and the tool search where something was cut.
 
-        What was appended comes last in the lists of those that do not take it among messages.
+        With the `messages` that were decided on: what the request has of tools and messages, by argument, as in
+        `client.chat.completions.create(model=..., **decision.openai(messages))`.
         """
-        return self._sent(lists.openai)
+        if messages is None:
+            return self._list(lists.openai, self.tools)
+        return self._request(lists.openai, messages=self._sent(messages, None))
 
-    def openai_responses(self) -> list[Any]:
+    @overload
+    def openai_responses(self, messages: None = None) -> list[Any]: ...
+    @overload
+    def openai_responses(self, messages: Sequence[Any]) -> dict[str, Any]: ...
+    def openai_responses(self, messages: Sequence[Any] | None = None) -> list[Any] | dict[str, Any]:
         """The same for OpenAI's Responses."""
-        return self._sent(lists.openai_responses, "openai_responses")
+        if messages is None:
+            return self._list(lists.openai_responses, self.tools)
+        return self._request(lists.openai_responses, input=self._sent(messages, "openai_responses"))
 
-    def anthropic(self) -> list[Any]:
-        """The same for Anthropic's messages."""
-        return self._sent(lists.anthropic, "anthropic")
+    @overload
+    def anthropic(self, messages: None = None) -> list[Any]: ...
+    @overload
+    def anthropic(self, messages: Sequence[Any]) -> dict[str, Any]: ...
+    def anthropic(self, messages: Sequence[Any] | None = None) -> list[Any] | dict[str, Any]:
+        """The same for Anthropic's messages, with the `betas` of the request where it needs any."""
+        if messages is None:
+            return self._list(lists.anthropic, self.tools)
+        sent = self._sent(messages, "anthropic")
+        betas = betas_of(sent)
+        if betas:
+            return self._request(lists.anthropic, messages=sent, betas=betas)
+        return self._request(lists.anthropic, messages=sent)
 
     def mcp(self) -> list[Any]:
-        """The same for a client of MCP."""
-        return self._sent(lists.mcp)
+        """`tools` as a client of MCP has them, and the tool search where something was cut."""
+        return self._list(lists.mcp, self.tools)
 
-    def _sent(self, written: Callable[[Any], Any], channel: Channel | None = None) -> list[Any]:
+    def _list(self, written: Callable[[Any], Any], tools: Sequence[Any]) -> list[Any]:
         """The search comes last: a cached prompt begins with what the conversation has."""
-        sent = [*self.tools, *self.search]
-        if channel != self.channel:
-            sent += [tool for addition in self.appended for tool in addition.tools]
-        return list(map(written, sent))
+        return list(map(written, (*tools, *self.search)))
+
+    def _request(self, written: Callable[[Any], Any], **arguments: Any) -> dict[str, Any]:
+        """The arguments of a request; providers refuse an empty list of tools, so it is left out."""
+        tools = self._list(written, self.head)
+        return {"tools": tools, **arguments} if tools else arguments
+
+    def _sent(self, messages: Sequence[Any], native: NativeChannel | None) -> list[Any]:
+        """The messages with what joins them, in a note unless the request's provider has the channel."""
+        channel = self.channel
+        if channel is not None and channel != native:
+            channel = "note"
+        return self.authorized.with_additions(messages, self.appended, channel)
 
     def messages(self, history: Sequence[Any]) -> list[Any]:
-        """The history to send: without tools that may not be offered, in mode "append" with those that turns added.
+        """The history to send: without tools that may not be offered, in mode "append" with those that turns brought.
 
-        In every mode, only definitions and names of authorized tools stay among the messages, as they came; a tool that
-        was refused, changed or never offered is left out and named in `refused`.
+        In every mode, only definitions and names of authorized tools stay among the messages; a tool that was refused,
+        changed or never offered is left out and named in `refused`. In mode "append" they go with `head`.
         """
-        return with_additions(self.authorized.sendable(history).messages, self.appended, self.channel)
+        return self.authorized.with_additions(history, self.appended, self.channel)
 
     @property
     def search(self) -> tuple[Tool, ...]:

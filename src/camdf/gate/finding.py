@@ -44,7 +44,7 @@ def _matching(query: str, request: Request, scored: KnownScores, folding: Foldin
     turn = scored.turns.get(query)
     ranking = None
     if turn is not None and catalogue.costs:
-        ranking = folding.ranking(request, turn, request.terms.judges[-1], scored)
+        ranking = folding.ranking(request, turn, request.judges[-1], scored)
     if ranking is None:
         return sharing_words(query, {key: catalogue.tools[key] for key in catalogue.costs})
     if says_nothing([tool.score for tool in trusted_part(ranking.tools)]):

@@ -4,10 +4,11 @@ The first decision keeps the order of the request, and what a later turn or call
 after any restart, sends the same bytes for the same history, and a cached prompt stays intact up to what is new.
 
 A turn without signal changes nothing: it has no words, its scores prefer no tool, or the policy chooses none. One that
-most likely needs no tool adds none either, and a later turn may still be the first that decides. Where the
-agent has a tool search, the first decision stands: a missing tool costs a search, and not a rewritten prompt. Two cases
-add a tool even then: the request forced the tool and the model called it by its own name, and mode "append", in which
-an addition rewrites nothing.
+most likely needs no tool adds none either, and a later turn may still be the first that decides.
+
+Where tools join the messages, every turn is decided by itself, since an addition rewrites nothing. On a list, the first
+decision stands where the agent has a tool search: a missing tool costs a search, and not a rewritten prompt. Only a
+tool that the request forced and the model called by its own name is added even then.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from camdf.gate.scoring import Judge, KnownScores, ScoredTurn, TurnScores
 from camdf.gate.turns import Call, Turn
 
 REMEMBERED = "remembered"
-"""Stands for the first turn with signal where a memory, and not the history, knows it."""
+"""Stands for the first turn with signal where a memory knows it, or what the history has of tools that joined."""
 
 
 NO_CANDIDATES = ScoredTurn(())
@@ -51,7 +52,7 @@ class Fold(NamedTuple):
 
     called: frozenset[str] = frozenset()
     joined: tuple[tuple[int, tuple[str, ...]], ...] = ()
-    """What turns after the first decision added: the place of the turn's message, and the tools."""
+    """What each turn brings: the place of its message, and the tools that no turn before it brought."""
 
     none: float | None = None
     """How likely the last turn that has a ranking is to need no tool, where the policy learned that."""
@@ -88,7 +89,11 @@ class Folding:
         if len(folds) == 1 or not decided:
             return folds[-1]
         kept = tuple(dict.fromkeys(key for fold in decided for key in fold.kept))
-        return decided[-1]._replace(kept=kept)
+        joined: dict[int, tuple[str, ...]] = {}
+        for fold in decided:
+            for place, keys in fold.joined:
+                joined[place] = _appended(joined.get(place, ()), keys)
+        return decided[-1]._replace(kept=kept, joined=tuple(sorted(joined.items())))
 
     def by_judge(self, request: Request, judge: Judge, scored: KnownScores, failure: Reason) -> Fold:
         """The fold of one judge; `failure` says why the last turn may have no scores."""
@@ -97,7 +102,7 @@ class Folding:
         for event in request.events:
             if isinstance(event, Call):
                 now = self._after_call(now, request, event)
-            elif now.first and request.settled:
+            elif event in request.standing or (now.first and request.settled):
                 now = now._replace(reason="decided before")
             elif not event.subject:
                 now = now._replace(reason="empty task")
@@ -126,7 +131,9 @@ class Folding:
         called = now.called.union(call.keys)
         if now.reason == "decided":
             now = now._replace(reason="decided before")
-        if not now.first or (request.tool_search and request.found_by_name):
+        if call.joins and request.channel is not None:
+            return now._replace(kept=_appended(now.kept, call.keys), first=now.first or REMEMBERED)
+        if not now.first or request.channel is not None or (request.tool_search and request.found_by_name):
             return now._replace(called=called)
         return now._replace(kept=_appended(now.kept, call.keys), called=called)
 
@@ -168,13 +175,11 @@ class Folding:
             ranking = (*trusted, *self._within_places(others, stays, sum(tool.kept for tool in trusted)))
         adds = {*stays, *[tool.name for tool in ranking if tool.kept]}
         kept = _appended(now.kept, [key for key in request.catalogue.offered if key in adds])
-        if not now.first:
-            return Fold(kept, turn.subject, "decided", ranking, now.called, now.joined, ranked.none, vector)
         more = kept[len(now.kept) :]
-        if not more:
+        if now.first and not more:
             return Fold(kept, now.first, "decided before", ranking, now.called, now.joined, ranked.none, vector)
         joined = (*now.joined, (turn.place, more))
-        return Fold(kept, now.first, "decided", ranking, now.called, joined, ranked.none, vector)
+        return Fold(kept, now.first or turn.subject, "decided", ranking, now.called, joined, ranked.none, vector)
 
     def _within_places(self, ranking: tuple[Ranked, ...], stays: Mapping[str, str], trusted: int) -> tuple[Ranked, ...]:
         """Of untrusted servers' tools those that stay, and the best of the others while there are places."""

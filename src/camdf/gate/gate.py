@@ -16,11 +16,12 @@ from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any, Self, get_args
+from warnings import warn
 
 from camdf.core.payoff import Payoff, ValueFunction
 from camdf.datasets.examples import past_tasks, read_examples
 from camdf.errors import ArtifactError, UsageError
-from camdf.gate.append import CHANNELS, Channel, Channels
+from camdf.gate.append import CHANNELS, Channels, NativeChannel
 from camdf.gate.catalogue import Catalogue, CatalogueReader, PriceList
 from camdf.gate.deciding import Decider
 from camdf.gate.decision import GateDecision, Reason
@@ -39,7 +40,7 @@ from camdf.gate.turns import Messages
 from camdf.gate.worth import cutting_pays
 from camdf.policies.base import Policy
 from camdf.policies.models.past_tasks import PastTasks
-from camdf.policies.rules import AcquireAll, TopK
+from camdf.policies.rules import USUAL_TOOLS, AcquireAll, FirstDay, TopK
 from camdf.runtime.forks import Locked
 from camdf.runtime.settings import check_that, checked_setting, instance_of, one_of, or_none, truth
 from camdf.scorers.base import Scorer
@@ -47,9 +48,6 @@ from camdf.scorers.named import ScorerMismatch, scorer_for_tools
 from camdf.scorers.trust_aware import TrustAware
 from camdf.scorers.with_examples import GivenExamples, tool_examples
 from camdf.tools import Tool, tools_by_key, viewed_tool
-
-USUAL_TOOLS = 8
-"""How many tools a gate loads where nobody says how many: docs/first-day.md has what they reach."""
 
 GROUPS: dict[str, type[Any]] = {"guards": Guards, "limits": Limits, "rollout": Rollout, "records": Records}
 
@@ -59,7 +57,7 @@ CHECKS = {
     "scorer_mismatch": one_of(*get_args(ScorerMismatch)),
     "channels": check_that(
         "a mapping from how names of models begin to 'anthropic', 'openai_responses' or None",
-        lambda value: isinstance(value, Mapping) and set(value.values()) <= {*get_args(Channel), None},
+        lambda value: isinstance(value, Mapping) and set(value.values()) <= {*get_args(NativeChannel), None},
     ),
     "scorer": or_none(
         check_that("one that can be called, as Start()", lambda value: callable(value) and not isinstance(value, type))
@@ -85,7 +83,7 @@ class Gate(Locked):
     - Pinned tools, tools named in `keep`, tools that the history has called, tools of a shape not known here and the
       provider's own are never cut.
     - Once decided, a conversation only widens, at the end of its list; with a tool search the list does not change at
-      all.
+      all. In mode "append" every turn is decided by itself, and what it brings joins at its end.
     - The same history and tools give the same answer on every worker, and a conversation's name deals it the same side
       of every share (`Rollout`).
 
@@ -98,11 +96,12 @@ class Gate(Locked):
             rewrites, a mapping by name, or a function. None gives each tool the cost 1.
         tool_search: Whether the agent can search for tools that it was not given, unless a call of `decide` says
             otherwise.
-        mode: "drop" (cut), "append" (cut, and let what later turns add join at the end of the messages, for models that
-            take it there; "drop" for others), "defer" (mark what is cut for the provider's tool search), "allow" (leave
-            the list, and say in `tool_choice` what may be called) or "shadow" (only say what would be cut).
+        mode: "drop" (cut), "append" (the list never changes, and what a turn needs joins at its end; "drop" where the
+            agent has no tool search, or the harness does not send the decision's messages), "defer" (mark what is cut
+            for the provider's tool search), "allow" (leave the list, and say in `tool_choice` what may be called) or
+            "shadow" (only say what would be cut).
         channels: Which models take tools in the middle of a conversation, for mode "append": by how their names begin
-            (`camdf.gate.append.CHANNELS`). Give your own where a proxy has other names for models.
+            (`camdf.gate.append.CHANNELS`). All others get a note. Give your own where a proxy has other names.
         scorer_mismatch: "allow" takes another scorer than the policy was fitted with, which "refuse" does not.
         guards: Which tools may be offered, which must stay, and which servers are believed.
         limits: How much a decision may take, and how many tools it may keep.
@@ -185,12 +184,14 @@ class Gate(Locked):
         examples: GivenExamples | None = None,
         **settings: Any,
     ) -> Self:
-        """A gate that needs nothing but the tools: it loads the best eight for a conversation, and searches for others.
+        """A gate that needs nothing but the tools: it gives every turn those near its best, and searches for others.
+
+        That is mode "append". Where tools cannot join the messages, a conversation gets the best eight.
 
         Args:
             tools: All that an agent may have, in a list or by server, as `decide` takes them.
-            mean_tools: How many instead of eight. Where it is left out and the list is so short that cutting costs more
-                than it saves (`camdf worth` has the rule), all are loaded.
+            mean_tools: So many of the best instead. Where it is left out and the list is so short that cutting costs
+                more than it saves (`camdf worth` has the rule), all are loaded.
             policy: Decides instead, at the payoff that it was fitted for.
             scorer: Ranks the tools; unless given, the one that the policy was fitted with, or `Start()`.
             examples: What people ask the tools for, a file or a list (`Start(examples=...)`), read here so that the
@@ -216,13 +217,15 @@ class Gate(Locked):
             if mean_tools is not None:
                 policy = TopK(mean_tools)
             elif cutting_pays(listed, USUAL_TOOLS, settings.get("prices")):
-                policy = TopK(USUAL_TOOLS)
+                policy = FirstDay()
         if examples is not None:
             examples = tool_examples(examples)
         scorer = scorer or scorer_for_tools(listed, examples, scorer_record(policy))
         if examples is not None:
             policy = recalling(policy, past_tasks(examples.given), scorer)
-        return cls(policy, scorer, payoff, **{"tool_search": True, **settings})
+        if not isinstance(policy, AcquireAll):
+            _warn_of_words_that_join(listed, settings.get("guards", Guards()), settings.get("mode", "append"))
+        return cls(policy, scorer, payoff, **{"tool_search": True, "mode": "append", **settings})
 
     @classmethod
     def for_target(
@@ -374,6 +377,7 @@ class Gate(Locked):
         scores: Scores | None = None,
         tool_search: bool | None = None,
         model: str = "",
+        takes_messages: bool = True,
     ) -> GateDecision:
         """The tools that a conversation gets.
 
@@ -389,10 +393,23 @@ class Gate(Locked):
             tool_search: Whether the agent can search for tools that it was not given; left out, the gate's own setting
                 does.
             model: The model that gets the tools, for mode "append".
+            takes_messages: Whether the harness sends the decision's messages, for mode "append": where it takes tools
+                alone, give False, and the first decision stands.
         """
         if tool_search is None:
             tool_search = self.tool_search
-        question = Question(task, tools, self.limits.seconds, conversation, keep, forced, scores, tool_search, model)
+        question = Question(
+            task,
+            tools,
+            self.limits.seconds,
+            conversation,
+            keep,
+            forced,
+            scores,
+            tool_search,
+            model,
+            takes_messages,
+        )
         return self._counted_and_reported(self._decider.decide(question))
 
     async def adecide(
@@ -406,11 +423,23 @@ class Gate(Locked):
         scores: Scores | None = None,
         tool_search: bool | None = None,
         model: str = "",
+        takes_messages: bool = True,
     ) -> GateDecision:
         """`decide`, for an event loop, which goes on in the meantime."""
         if tool_search is None:
             tool_search = self.tool_search
-        question = Question(task, tools, self.limits.seconds, conversation, keep, forced, scores, tool_search, model)
+        question = Question(
+            task,
+            tools,
+            self.limits.seconds,
+            conversation,
+            keep,
+            forced,
+            scores,
+            tool_search,
+            model,
+            takes_messages,
+        )
         return self._counted_and_reported(await self._decider.decide_async(question))
 
     def decide_scored(
@@ -497,6 +526,17 @@ class Gate(Locked):
         if (sink := self._decider.shared.sink) is not None:
             sink.put(decision)
         return decision
+
+
+def _warn_of_words_that_join(tools: Iterable[Tool], guards: Guards, mode: Mode) -> None:
+    """Tell whoever starts a gate over tools of servers that nobody vouches for whose words its notes will have."""
+    servers = sorted({tool.server for tool in tools if tool.server})
+    if servers and mode == "append" and guards.trusted is None and guards.digests is None:
+        warn(
+            f"What these servers say of their tools joins the user's turns: {', '.join(servers[:5])}"
+            f"{' and others' if len(servers) > 5 else ''}. Name those that you trust: Guards(trusted=[...]).",
+            stacklevel=3,
+        )
 
 
 def _costs_nothing(characters: int) -> float:

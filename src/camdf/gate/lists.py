@@ -1,7 +1,7 @@
 """The list that a model is sent: which tools are on it, by the gate's mode, and how a request writes each.
 
 - drop: the tools that are kept;
-- append: those of the first decision; what later turns add stands among the messages (`camdf.gate.append`), and tools
+- append: those of every request; what turns bring stands among the messages (`camdf.gate.append`), and tools
   that the harness declares with `defer_loading` stay declared;
 - defer: those, and the others marked for the provider's tool search, where the request has one;
 - allow: the whole list as it came, so that a cached prompt stands; `tool_choice` names what may be called;

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from hashlib import sha256
-from os import urandom
 from time import monotonic
 from typing import Any, TypeAlias
 
 from camdf.gate.append import Addition, AuthorizedTools, Channel, Channels, channel_of
 from camdf.gate.catalogue import Catalogue, CatalogueReader, unread_catalogue
 from camdf.gate.decision import Reason
+from camdf.gate.head import core
 from camdf.gate.lists import Mode, has_search
-from camdf.gate.scoring import ScoredTurn, failure_type
+from camdf.gate.scoring import Judge, ScoredTurn, failure_type
 from camdf.gate.settings import Dealt, Guards, Limits, Rollout
 from camdf.gate.shared import SharedByTenants
-from camdf.gate.terms import ConversationTerms, Terms
+from camdf.gate.terms import ConversationTerms, Terms, conversation_named, readable, remembered_by
 from camdf.gate.turns import READ, Call, Event, Messages, Turn, events
 from camdf.scorers.base import ends
 from camdf.tools import tools_by_key, viewed_tool
@@ -27,9 +26,6 @@ Scores: TypeAlias = Mapping[str, float] | Sequence[float]
 SWAPPED = "The task and the tools are swapped. Call decide(task, tools) and find(query, tools)."
 TAKEN = "The tool search has the name of a tool of yours: {}. Rename yours, or give tool_search=False."
 """What is said of calls on which nothing is decided, so that nothing is cut."""
-
-LONGEST_NAME = 200
-"""Longer names of conversations are remembered by their digest."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +42,9 @@ class Question:
     tool_search: bool = False
     model: str = ""
     """The model that gets the tools, where the harness says."""
+
+    takes_messages: bool = True
+    """Whether the harness sends the messages of the decision, in which tools join."""
 
     began: float = field(default_factory=monotonic)
 
@@ -68,7 +67,10 @@ class Request:
     """Key and why it must stay, in every request of the conversation."""
 
     terms: Terms
-    """Who decides."""
+    """Of its conversation."""
+
+    judges: tuple[Judge, ...]
+    """Who decides on its turns: the last one; those before it may have decided on earlier ones."""
 
     dealt: Dealt
     """What chance and switches say of the conversation."""
@@ -92,7 +94,10 @@ class Request:
     """Tools that the history would bring to the model and that may not be offered, by names beside the keys."""
 
     channel: Channel | None = None
-    """Where the model takes tools that join later: None where it does not, or the gate's mode is another."""
+    """Where tools join the conversation; None where they do not, and all that is kept is on the list."""
+
+    core: tuple[str, ...] = ()
+    """Keys of the tools that fill the head of every request where tools join (`camdf.gate.head`)."""
 
     name: str | None = None
     """The conversation's, as it was given or made up; None where it has none."""
@@ -113,6 +118,9 @@ class Request:
     events: tuple[Event, ...] = ()
     turns: tuple[Turn, ...] = ()
     """Those of the events."""
+
+    standing: tuple[Turn, ...] = ()
+    """Those of which the history keeps what they brought: they are not decided on again."""
 
     given: ScoredTurn | None = None
     """Scores of the last turn that the harness has already."""
@@ -136,6 +144,11 @@ class Request:
         return self.tool_search and self.channel is None
 
     @cached_property
+    def always_listed(self) -> frozenset[str]:
+        """Keys of the tools that every request declares where others join."""
+        return frozenset((*self.guarded, *self.core, *self.forced))
+
+    @cached_property
     def joined_before(self) -> frozenset[str]:
         """Keys of the tools that the history has among its messages."""
         return frozenset(key for event in self.events if isinstance(event, Call) and event.joins for key in event.keys)
@@ -147,17 +160,21 @@ class Request:
 
     @property
     def subjects(self) -> list[str]:
-        """What its turns are about, each once, the oldest first; those that say nothing left out."""
-        return list(dict.fromkeys([turn.subject for turn in self.turns if turn.subject and not turn.greets]))
+        """What the turns that are decided on are about, each once, the oldest first, without those that say nothing."""
+        said = [turn.subject for turn in self.turns if turn.subject and not turn.greets and turn not in self.standing]
+        return list(dict.fromkeys(said))
 
-    def additions(self, joined: Iterable[tuple[int, Sequence[str]]], listed: Iterable[str]) -> tuple[Addition, ...]:
-        """What joins the messages: all that joined, less what the history has already and what is on the list."""
-        known = {*listed, *self.joined_before}
+    def additions(self, joined: Iterable[tuple[int, Sequence[str]]]) -> tuple[Addition, ...]:
+        """What joins the messages: what turns bring, less what the history has already and what is on the list."""
+        if self.channel is None:
+            return ()
+        known = {*self.always_listed, *self.joined_before}
         additions: list[Addition] = []
         for place, keys in joined:
-            tools = tuple([self.natives[key] for key in keys if key not in known and key in self.natives])
-            if tools:
-                additions.append(Addition(place, tools))
+            new = [key for key in keys if key not in known and self.authorized.can_join(key, self.channel)]
+            known.update(new)
+            if new:
+                additions.append(Addition(place, tuple(new)))
         return tuple(additions)
 
 
@@ -170,22 +187,6 @@ def aligned(scores: Scores, catalogue: Catalogue) -> list[float]:
         return [scores[key] if key in scores else scores[tools[key].name] for key in catalogue.costs]
     by_key = dict(zip(tools, scores, strict=True))
     return [by_key[key] for key in catalogue.costs]
-
-
-def conversation_named(given: object) -> str | None:
-    """The name of a conversation: as it was given, or made up where it is empty, which asks for one."""
-    if given is None:
-        return None
-    return readable(given) or urandom(16).hex()
-
-
-def remembered_by(name: str, tenant: str) -> str:
-    """What a conversation is remembered by: no tenant's is another's, whatever they are called."""
-    if not tenant and len(name) <= LONGEST_NAME:
-        return name
-    if tenant:
-        name = f"{len(tenant)} {tenant}{name}"
-    return sha256(name.encode(errors="surrogatepass")).hexdigest()
 
 
 def meant_by(events: Iterable[Event], catalogue: Catalogue, natives: Mapping[str, Any]) -> tuple[Event, ...]:
@@ -275,14 +276,11 @@ def read_task(task: str | Messages, most: int | None = None) -> tuple[Event, ...
     return (Turn(ends(text, READ)),)
 
 
-def readable(text: object) -> str:
-    """Any object as text, "" where it has none."""
-    if text is None:
-        return ""
-    try:
-        return str(text).strip()
-    except Exception:
-        return ""
+def standing_turns(events: Sequence[Event]) -> tuple[Turn, ...]:
+    """The turns of a history that keeps what joined it, but for one that nothing has come after."""
+    if not any(isinstance(event, Call) and event.joins for event in events):
+        return ()
+    return tuple([event for event in events[:-1] if isinstance(event, Turn)])
 
 
 def names_in(given: Iterable[str]) -> frozenset[str]:
@@ -336,16 +334,14 @@ class RequestReader:
         name = conversation_named(question.conversation)
         conversation = None if name is None else remembered_by(name, self.tenant)
         shown = isinstance(question.task, (list, tuple))
-        authorized = AuthorizedTools(natives, catalogue.tools)
+        undescribed = catalogue.untrusted if self.guards.digests is None else frozenset[str]()
+        authorized = AuthorizedTools(natives, catalogue.tools, undescribed)
         task = question.task
         withheld: tuple[str, ...] = ()
         if shown:
             history = authorized.sendable(task)
             task = history.messages
             withheld = history.refused
-        channel: Channel | None = None
-        if shown and self.mode == "append":
-            channel = channel_of(readable(question.model), self.channels)
         events: tuple[Event, ...] = ()
         if not is_misunderstood:
             stopped, error, events = self._history(task, catalogue, natives)
@@ -360,11 +356,22 @@ class RequestReader:
             forced = tuple([key for key in catalogue.offered if guards.called(key, tools[key], insisted)])
         guarded = dict.fromkeys(catalogue.unpriced, "its cost is not known")
         guarded |= guards.guarded(catalogue.tools, catalogue.offered, names_in(question.keep))
+        terms = self.terms.terms_for(conversation, dealt, self.mode, is_under_way=shown and len(events) > 1)
+        channel: Channel | None = None
+        filling: tuple[str, ...] = ()
+        standing: tuple[Turn, ...] = ()
+        judges = terms.judges
+        if terms.mode == "append" and searches and shown and question.takes_messages and not terms.load_all:
+            channel = channel_of(readable(question.model), self.channels)
+            filling = core(catalogue, (*guarded, *forced), self.limits, task)
+            judges = tuple([judge.by_turn for judge in terms.judges])
+            standing = () if withheld else standing_turns(events)
         request = Request(
             catalogue=catalogue,
             natives=natives,
             guarded=guarded,
-            terms=self.terms.terms_for(conversation, dealt, self.mode, is_under_way=shown and len(events) > 1),
+            terms=terms,
+            judges=judges,
             dealt=dealt,
             began=question.began,
             authorized=authorized,
@@ -373,6 +380,7 @@ class RequestReader:
             tool_search=searches or (self.mode == "defer" and has_search(natives.values())),
             found_by_name=self.mode == "defer",
             channel=channel,
+            core=filling,
             name=name,
             conversation=conversation,
             tenant=self.tenant,
@@ -380,6 +388,7 @@ class RequestReader:
             explores=dealt.explores,
             events=events,
             turns=tuple([event for event in events if isinstance(event, Turn)]),
+            standing=standing,
             stopped=stopped,
             error=error,
         )
@@ -433,11 +442,13 @@ class RequestReader:
         """A request whose tools could not be read, or not in time: all of them as they came, or none to be safe."""
         catalogue, natives = unread_catalogue(question.tools, refuse=self.guards.refuse)
         dealt = self.rollout.dealt(None, is_history=True)
+        terms = self.terms.terms_for(None, dealt, self.mode, is_under_way=False)
         return Request(
             catalogue=catalogue,
             natives=natives,
             guarded=dict.fromkeys(natives, "not read"),
-            terms=self.terms.terms_for(None, dealt, self.mode, is_under_way=False),
+            terms=terms,
+            judges=terms.judges,
             dealt=dealt,
             began=question.began,
             tool_search=question.tool_search,

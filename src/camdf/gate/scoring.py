@@ -55,6 +55,14 @@ class Judge:
     """The SHA-256 in the policy's file, where it came from one."""
 
     @cached_property
+    def by_turn(self) -> Judge:
+        """The judge of turns each of which gets tools of its own."""
+        policy = getattr(self.policy, "by_turn", self.policy)
+        if policy is self.policy:
+            return self
+        return replace(self, policy=policy, exploring=self.exploring and self.exploring.by_turn)
+
+    @cached_property
     def reads_texts(self) -> bool:
         """Whether the policy reads the direction of a task's text."""
         return self.policy.reads_texts

@@ -162,6 +162,10 @@ class Limits(Settings):
     """How many tokens the names of the tools that are not loaded may take in the description of the tool search. Beyond
     them it has the servers with their numbers of tools, and the likeliest names; 0 lists none."""
 
+    cached_prefix: Annotated[int, checks.whole_number(0)] = 1_024
+    """From how many tokens on a provider caches a prompt. In mode "append" the shortest tools are loaded until the part
+    that all requests share is so long, with the system prompt that a history begins with; 0 loads none."""
+
     breaker: Annotated[Breaker | None, checks.or_none(checks.instance_of(Breaker))] = None
     """Leaves a scorer alone that fails again and again (`Breaker`). Set it where the scorer is another program."""
 

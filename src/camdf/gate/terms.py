@@ -7,6 +7,8 @@ narrows in the middle.
 
 from __future__ import annotations
 
+from hashlib import sha256
+from os import urandom
 from time import monotonic
 from typing import NamedTuple
 
@@ -14,12 +16,16 @@ from camdf.gate.lists import Mode
 from camdf.gate.memory import Latest
 from camdf.gate.scoring import Judge
 from camdf.gate.settings import Dealt
+from camdf.policies.rules import AcquireAll
 
 REPLACED = 16
 """How many policies that were replaced are kept for conversations whose beginning is not known."""
 
 SECONDS = 3600.0
 """For how long they are kept."""
+
+LONGEST_NAME = 200
+"""Longer names of conversations are remembered by their digest."""
 
 
 class Terms(NamedTuple):
@@ -29,6 +35,11 @@ class Terms(NamedTuple):
     """The last one decides; those before it may have decided on the conversation earlier, the oldest first."""
 
     mode: Mode
+
+    @property
+    def load_all(self) -> bool:
+        """Whether every tool is given at once, so that none can join."""
+        return isinstance(self.judges[-1].policy, AcquireAll)
 
 
 class ConversationTerms(Latest[Terms]):
@@ -70,3 +81,29 @@ class ConversationTerms(Latest[Terms]):
         """Something was decided under these terms."""
         with self._lock:
             self._remember(conversation, terms)
+
+
+def conversation_named(given: object) -> str | None:
+    """The name of a conversation: as it was given, or made up where it is empty, which asks for one."""
+    if given is None:
+        return None
+    return readable(given) or urandom(16).hex()
+
+
+def remembered_by(name: str, tenant: str) -> str:
+    """What a conversation is remembered by: no tenant's is another's, whatever they are called."""
+    if not tenant and len(name) <= LONGEST_NAME:
+        return name
+    if tenant:
+        name = f"{len(tenant)} {tenant}{name}"
+    return sha256(name.encode(errors="surrogatepass")).hexdigest()
+
+
+def readable(text: object) -> str:
+    """Any object as text, "" where it has none."""
+    if text is None:
+        return ""
+    try:
+        return str(text).strip()
+    except Exception:
+        return ""

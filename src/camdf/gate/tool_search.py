@@ -77,11 +77,11 @@ FIND = Tool(
 
 CALL = Tool(
     "call_tool",
-    "Run a tool that find_tool has found.",
+    "Run a tool that is not in your list: one that find_tool has found, or that a message describes.",
     {
         "type": "object",
         "properties": {
-            "name": {"type": "string", "description": "The name of the tool, as find_tool gave it."},
+            "name": {"type": "string", "description": "The name of the tool, as it was given to you."},
             "arguments": {"type": "object", "description": "Its arguments, as its parameters say."},
         },
         "required": ["name", "arguments"],
@@ -143,11 +143,15 @@ def by_server(tools: Iterable[Tool]) -> dict[str, list[str]]:
 
 
 def _names_that_may_be_told(names: Iterable[str], untrusted: bool) -> list[str]:
-    listed = sorted(name for name in set(names) if NAME.fullmatch(name))
-    if not untrusted:
-        return listed
-    short = [name for name in listed if len(name) <= UNTRUSTED_LENGTH and len(WORD.findall(name)) <= UNTRUSTED_WORDS]
-    return short[:UNTRUSTED_NAMES]
+    listed = sorted(name for name in set(names) if may_be_told(name, untrusted))
+    return listed[:UNTRUSTED_NAMES] if untrusted else listed
+
+
+def may_be_told(name: str, untrusted: bool) -> bool:
+    """Whether a text to a model may have the name of a tool: of an untrusted server it is short and of few words."""
+    if not NAME.fullmatch(name):
+        return False
+    return not untrusted or (len(name) <= UNTRUSTED_LENGTH and len(WORD.findall(name)) <= UNTRUSTED_WORDS)
 
 
 def _line_of_servers(counts: Mapping[str, int], told: Mapping[str, Sequence[str]]) -> str:
@@ -248,7 +252,7 @@ def _in_full(tool: Tool) -> dict[str, Any]:
     if len(description) > LONGEST:
         description = f"{description[:LONGEST]}…"
     entry: dict[str, Any] = {"name": tool.name, "description": description}
-    schema = _schema_for_the_model(tool)
+    schema = schema_for_the_model(tool)
     if schema is not None:
         entry["parameters"] = schema
     return entry
@@ -348,7 +352,7 @@ def meant(written: object, tools: Mapping[str, Any], search: str = FIND.name) ->
         return ToolCall(name, readings[0])
     form = json.dumps({"name": name, "arguments": {}})
     wrong = f"Nothing ran: write {form}, with its arguments by the names of its parameters and nothing else."
-    schema = _schema_for_the_model(tool)
+    schema = schema_for_the_model(tool)
     if schema is None:
         return wrong
     return f"{wrong} Its parameters: {json.dumps(schema, default=str, ensure_ascii=False)}"
@@ -391,7 +395,7 @@ def _all_parameters(tool: Tool) -> Collection[str] | None:
         return None
 
 
-def _schema_for_the_model(tool: Tool) -> Any:
+def schema_for_the_model(tool: Tool) -> Any:
     """The schema of a tool as a model is told it; None where there is none, or it is too long."""
     try:
         schema = tool.schema

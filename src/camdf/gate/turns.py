@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 from unicodedata import combining, normalize
 
 from camdf.gate.append import names_added
+from camdf.gate.notes import TAG, without_note
 from camdf.scorers.base import ends
 
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
@@ -31,8 +32,9 @@ INJECTED = (
     "local-command-stdout",
     "ide_opened_file",
     "ide_selection",
+    TAG,
 )
-"""Tags around what a harness adds to a user's message: reminders, the state of an editor, the output of a command."""
+"""Tags around what a harness adds to a user's message: reminders, the state of an editor, a command's output, notes."""
 
 SHORT = 6
 """A turn of at most this many words is read together with the turns before it."""
@@ -142,15 +144,17 @@ def events(messages: Messages, most: int | None = None) -> tuple[Event, ...]:
     said: list[str] = []
     before = 0
     for place, message in enumerate(messages):
-        size = _characters(message)
+        without = without_note(message).message
+        size = _characters(without)
         if most is not None and before + size > most:
             raise OverflowError
         if is_turn(message):
-            said.append(ends(own_words(ends(text_of(message.get("content")), INJECTED_IN)), READ))
+            said.append(ends(own_words(ends(text_of(without.get("content")), INJECTED_IN)), READ))
             about = subject(said)
             events.append(Turn(about, before, place, greets(about)))
         elif isinstance(message, Mapping):
             events += _calls_in(message)
+        if isinstance(message, Mapping):
             events += (Call(name, joins=True) for name in names_added(message))
         before += size
     return tuple(events)

@@ -22,13 +22,19 @@ from camdf.tools import NO_TOOLS, Tool, view
 PAYS = 0.98
 """A mode saves money where it costs at most this part of what no gate costs; the rest is noise of the estimate."""
 
+JOINED = 2.0
+"""In mode "append", how many tools a turn brings: near what `Gate.start` does in everyday conversations."""
+
+NOTED = 0.6
+"""How long a definition is in a note, as a part of what it is on the list."""
+
 SEARCHED_STILL = 0.5
 """In mode "append", the part of the searches that is left: what a turn says is added before it is searched for."""
 
 MODES = {
     "no gate": "every tool in every call",
+    "append": "the list never changes; each turn brings its own",
     "drop, with a tool search": "what is cut is a search away",
-    "append": "later turns add at the end; for models that take it",
     "defer": "the provider searches for what is cut",
     "allow": "the list stands, the choice is narrowed",
     "drop, no tool search": "what is cut is out of reach until a turn adds it",
@@ -89,7 +95,8 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation, *, s
         tools: OpenAI, Anthropic or MCP definitions, or the tools of any framework.
         prices: What a million tokens cost, cached and not.
         conversation: What a conversation looks like, on average.
-        shared: Whether the whole list and the system prompt are cached before the conversation begins.
+        shared: Whether what all conversations send first is cached before the conversation begins: the whole list or,
+            in mode "append", the head, and the system prompt.
     """
     listed = [tool for tool in map(view, tools) if not tool.foreign]
     if not listed:
@@ -106,15 +113,24 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation, *, s
     search = _search_tokens(listed[loaded:], prices)
     alone = _search_tokens(listed, prices)
     growing = _growing(loaded, len(listed), conversation, mean)
-    lists_before = [growing[0], *growing]
-    joining = [spoken + now - before for spoken, before, now in zip(said, lists_before, growing, strict=False)]
+    noted = min(JOINED, len(listed)) * NOTED * mean
+    joining = [spoken + (call % conversation.requests == 0) * noted for call, spoken in enumerate(said)]
     fewer = replace(conversation, searches=SEARCHED_STILL * conversation.searches)
     joined = _searched(joining, fewer, mean + conversation.spoken)
     cached: dict[float, float] = {}
+    head: dict[float, float] = {}
     if shared:
         cached[every] = every + conversation.system
+        head[alone] = alone + conversation.system
 
-    def cost(mode: str, count: int, lists: Sequence[float], spoken: Sequence[float], opening: float = every) -> Cost:
+    def cost(
+        mode: str,
+        count: int,
+        lists: Sequence[float],
+        spoken: Sequence[float],
+        opening: float = every,
+        cached: Mapping[float, float] = cached,
+    ) -> Cost:
         """The mean of a conversation whose first turn decides, and of one whose first turn has an open list."""
         first = conversation.requests
         decided = _bill(prices, lists, spoken, cached)
@@ -127,8 +143,8 @@ def worth(tools: Iterable[Any], prices: Prices, conversation: Conversation, *, s
     kept = loaded * mean
     return [
         cost("no gate", len(listed), [every] * calls, said),
+        cost("append", 0, [alone] * len(joined), joined, alone, head),
         cost("drop, with a tool search", loaded, [kept + search] * len(by_name), by_name, alone),
-        cost("append", loaded, [kept + search] * len(joined), joined, alone),
         cost("defer", loaded, [kept] * len(in_words), in_words, 0.0),
         cost("allow", len(listed), [every] * calls, said),
         cost("drop, no tool search", loaded, growing, said),
@@ -142,7 +158,7 @@ def cutting_pays(tools: Iterable[Tool], loaded: int, prices: object) -> bool:
         return False
     usual = Conversation(share=loaded / len(listed))
     known_prices = prices if isinstance(prices, Prices) else Prices()
-    without, gated, *_ = worth(listed, known_prices, usual)
+    without, _, gated, *_ = worth(listed, known_prices, usual)
     return gated.dollars <= PAYS * without.dollars
 
 
@@ -154,7 +170,7 @@ def sentence(costs: Sequence[Cost]) -> str:
         return (
             f"Gating saves money here: '{cheapest.mode}' costs ${cheapest.dollars:.4f} a conversation "
             f"instead of ${without.dollars:.4f} ({cheapest.dollars / without.dollars:.2f} of no gate), "
-            f"with {cheapest.loaded} of {without.loaded} tools loaded."
+            f"with {cheapest.loaded} of {without.loaded} tools on the list."
         )
     shortest = min(modes, key=lambda cost: cost.tokens)
     if shortest.tokens <= PAYS * without.tokens:

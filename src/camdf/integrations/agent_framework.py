@@ -85,6 +85,7 @@ class _Cutting(ChatMiddleware):
             keep=keep,
             forced=_forced_names(options.get("tool_choice")),
             tool_search=bool(self.search),
+            takes_messages=False,
         )
         self.behind = {view.name: view for view in self.gate.may_be_offered(views) if isinstance(view, Tool)}
         offered = [natives[id(view)] for view in decision.tools]

@@ -147,6 +147,7 @@ async def _decided(
         keep=[*keep, *_list_sent(meta.get("camdf/keep"))],
         forced=_list_sent(meta.get("camdf/forced")),
         tool_search=tool_search,
+        takes_messages=False,
     )
 
 

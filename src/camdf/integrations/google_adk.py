@@ -74,6 +74,7 @@ class ToolGate(BasePlugin):
             keep=keep,
             forced=(choice and choice.allowed_function_names) or (),
             tool_search=self.tool_search and fits(self.gate.mode, tools),
+            takes_messages=False,
         )
         for name in decision.refused:
             llm_request.tools_dict.pop(name, None)

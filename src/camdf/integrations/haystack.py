@@ -106,6 +106,7 @@ class ToolGate:
                 "tools": listed,
                 "forced": forced_tools((settings or {}).get("tool_choice")),
                 "tool_search": tool_search,
+                "takes_messages": False,
             },
         )
         behind: dict[str, Any] = {}

@@ -181,6 +181,7 @@ class ToolGate(AgentMiddleware):
             "keep": [*self.keep, *(tool.name for tool in request.tools if _hands_over(tool))],
             "forced": [choice] if isinstance(choice, str) else forced_tools(choice),
             "tool_search": tool_search,
+            "takes_messages": False,
         }
 
     def _with_servers(self, tools: list[Any]) -> list[Any]:

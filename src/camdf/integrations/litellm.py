@@ -17,7 +17,7 @@ from typing import Any
 
 from camdf.errors import UsageError, needs
 from camdf.gate import Gate
-from camdf.gate.append import AuthorizedTools, Channel, betas_of, channel_of
+from camdf.gate.append import AuthorizedTools
 from camdf.gate.lists import allowed_choice, has_search
 from camdf.gate.telemetry import add_event
 from camdf.tools import forced_tools, view
@@ -28,9 +28,6 @@ with needs("litellm"):
 MESSAGES = "anthropic_messages"
 RESPONSES = "aresponses"
 """What the proxy calls two of its endpoints."""
-
-TAKES: dict[str, Channel] = {MESSAGES: "anthropic", RESPONSES: "openai_responses"}
-"""Where they take tools that join in the middle of a history."""
 
 HISTORIES = ("messages", "input")
 """Where requests have the history."""
@@ -49,9 +46,7 @@ class ToolGate(CustomLogger):
       `tools`, and a name that of one.
     - With mode "defer", `search` adds the provider's tool search to /v1/messages and /v1/responses where a request has
       none, so that what is cut stays within reach. Without a search the list stands.
-    - With mode "append" the list of the first decision stands, and what later turns add joins the history of
-      /v1/messages and /v1/responses, for models that take it there (`Gate(channels=...)` where the proxy has names of
-      its own for models). Elsewhere it is added to the list.
+    - Mode "append" is "drop" here: a proxy runs no search, so what is not on the list could not be called.
     - With mode "allow" the list stands, and the `tool_choice` of /v1/responses names what may be called. LiteLLM
       refuses such a choice in chat completions, and /v1/messages has none: there the gate only watches.
 
@@ -77,7 +72,7 @@ class ToolGate(CustomLogger):
         if self.search and call_type in SEARCHES and not has_search(tools):
             adds.append(SEARCHES[call_type])
         decision = await self.gate.adecide(
-            **_question(data), tools=[*adds, *tools], model=self._model(data, call_type), tool_search=False
+            **_question(data), tools=[*adds, *tools], tool_search=False, takes_messages=False
         )  # a proxy runs none
         with suppress(Exception):  # the proxy has its span at hand, and does not make it the current one
             add_event(user_api_key_dict.parent_otel_span, decision)
@@ -87,8 +82,6 @@ class ToolGate(CustomLogger):
         for field in HISTORIES:
             if isinstance(data.get(field), list):
                 data[field] = decision.messages(data[field])
-        if decision.joined and call_type == MESSAGES:
-            _name_betas(data)
         if decision.mode == "allow" and decision.cut and call_type == RESPONSES:
             _, natives = self.gate.by_key(tools)
             allowed = [natives[key] for key in decision.kept]
@@ -98,27 +91,12 @@ class ToolGate(CustomLogger):
                 data.pop(name, None)
         return data
 
-    def _model(self, data: Mapping[str, Any], call_type: str) -> str:
-        """The model of a request that can carry tools among its messages, as that model takes them; else none."""
-        model = str(data.get("model") or "")
-        if call_type in TAKES and channel_of(model, self.gate.channels) == TAKES[call_type]:
-            return model
-        return ""
-
 
 def _brings_tools(data: Mapping[str, Any]) -> bool:
     """Whether the history of a request without a list of tools has some."""
     return any(
         AuthorizedTools().sendable(history).refused for name in HISTORIES if isinstance(history := data.get(name), list)
     )
-
-
-def _name_betas(data: dict[str, Any]) -> None:
-    """Name the betas that a request needs in whose history tools join."""
-    headers = dict(data.get("extra_headers") or {})
-    told = [beta for beta in str(headers.get("anthropic-beta", "")).split(",") if beta]
-    headers["anthropic-beta"] = ",".join(dict.fromkeys([*told, *betas_of(data["messages"])]))
-    data["extra_headers"] = headers
 
 
 def _question(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,6 +78,7 @@ class ToolGate(ObjectRetriever):
             conversation=getattr(await _kept_in(state, "memory"), "session_id", None),
             forced=[query],
             tool_search=bool(self.tool_search),
+            takes_messages=False,
         )
         with suppress(Exception):  # a broken tracer is no reason to fail
             STEP(dict(decision.event()))

@@ -80,6 +80,7 @@ def ToolGate(agent: AnAgent, gate: Gate, *, tool_search: bool = True) -> AnAgent
                 keep=keep,
                 forced=[self.model_settings.tool_choice],
                 tool_search=has_tool_search or gate.mode == "defer",
+                takes_messages=False,
             )
             with suppress(Exception), custom_span(EVENT, dict(decision.event())):
                 pass  # a step of the trace, for every tracer of the framework

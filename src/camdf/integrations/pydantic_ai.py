@@ -72,6 +72,7 @@ class GatedToolset(WrapperToolset[Any]):
             keep=[name for name, tool in tools.items() if tool.tool_def.defer_loading],
             forced=_forced_names(ctx),
             tool_search=tool_search or self.gate.mode == "defer",
+            takes_messages=False,
         )
         offered = {definition.name: tools[definition.name] for definition in decision.tools}
         if decision.mode in ("defer", "allow"):

@@ -68,6 +68,7 @@ class ToolGate(Plugin):
             keep=keep,
             forced=list(filter(None, [choice.get("name")])),
             tool_search=bool(search),
+            takes_messages=False,
         )
         whole = {spec["name"]: spec for spec in context.tool_specs}
         offered = [whole[spec["name"]] for spec in decision.tools]

@@ -51,6 +51,11 @@ class Policy(ABC):
         """Whether it was fitted to read past tasks, which `recalling` gives to it."""
         return False
 
+    @property
+    def by_turn(self) -> Policy:
+        """What decides where every turn of a conversation gets tools of its own (mode "append")."""
+        return self
+
     def recalling(self, past: PastTasks | None) -> Self:
         """The policy with past tasks to compare a request with, if it reads them."""
         return self

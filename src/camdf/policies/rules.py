@@ -18,6 +18,9 @@ from camdf.policies.models.stored import count, names, number, numbers, share
 from camdf.policies.models.tuning import best_cutoff, falling_cutoffs
 from camdf.runtime.settings import or_none
 
+USUAL_TOOLS = 8
+"""How many tools a conversation gets where nobody says how many: docs/first-day.md has what they reach."""
+
 
 class AcquireAll(Policy):
     """Give the agent everything: what a harness without a gate does."""
@@ -52,6 +55,35 @@ class TopShare(Policy):
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
         return Decisions.prefix(rankings, np.ceil(rankings.lengths * self.share - 1e-9).astype(np.int64))
+
+
+class NearBest(Policy):
+    """The tools that score at least a share of the best tool's score, at most so many of them."""
+
+    kind = "near-best"
+    k: Annotated[int, count]
+    share: Annotated[float, share]
+
+    def __init__(self, k: int = 5, share: float = 0.6) -> None:
+        self.store(k=k, share=share)
+
+    def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+        near = (rankings.scores >= self.share * rankings.scores[:, :1]) & rankings.listed
+        near[:, self.k :] = False
+        return Decisions(near)
+
+
+class FirstDay(Policy):
+    """What decides before anybody has labels: the best eight for a conversation; of a turn, those near its best."""
+
+    kind = "first-day"
+
+    @property
+    def by_turn(self) -> Policy:
+        return NearBest()
+
+    def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+        return Decisions.prefix(rankings, np.minimum(rankings.lengths, USUAL_TOOLS))
 
 
 class ScoreAtLeast(Policy):

@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Annotated, Any, TypeAlias, get_args
 
 from camdf.errors import UsageError
-from camdf.gate.append import Channel
+from camdf.gate.append import NativeChannel
 from camdf.gate.settings import Guards, Limits, Rollout
 from camdf.prices import Prices
 from camdf.runtime.settings import (
@@ -56,7 +56,7 @@ positive = number(most=1e12, above=0)
 not_negative = number(0, 1e12)
 seconds = number(most=3600, above=0, unit="seconds")
 count = whole_number(1, 10**9)
-channels = by_name(one_of(*get_args(Channel), "none"), "'anthropic', 'openai_responses' or 'none'")
+channels = by_name(one_of(*get_args(NativeChannel), "none"), "'anthropic', 'openai_responses' or 'none'")
 named = by_name(string, "names")
 renames = check_that(
     "a table from old names of tools to new ones, no name in both",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from camdf.errors import needs
 from camdf.gate import Gate
-from camdf.gate.append import GONE, betas_of, joining_message
+from camdf.gate.append import GONE, betas_of
 from camdf.gate.decision import GateDecision
 from camdf.gate.lists import written_like
 from camdf.gate.ranking import Ranked
@@ -139,22 +139,24 @@ class Deciding:
             id=decision_id,
             **{name: getattr(decision, name) for name in AS_DECIDED},
             policy=asked.served.policy_sha256,
-            tools=decision.tools,
+            tools=decision.head,
         )
         if request.explain:
             answer.ranking = list(map(_explained, decision.ranking))
         if request.ranking is not UNSET:
-            answer.tools = [tool.name for tool in decision.tools]
+            answer.tools = [tool.name for tool in decision.head]
         elif request.tools:
             answer.search = list(map(written_like(request.tools[0]), decision.search))
         if request.messages is not UNSET:
             answer.changed = _changed_messages(request.messages, decision)
-        if decision.channel is not None and request.messages is not UNSET:
+        channel = decision.channel
+        if channel is not None and channel != "note":
             answer.appended = [
-                shapes.JoiningTools(after=addition.after, message=joining_message(addition.tools, decision.channel))
+                shapes.JoiningTools(after=addition.after, message=decision.authorized.joining(addition, channel))
                 for addition in decision.appended
             ]
-            answer.betas = betas_of(decision.messages(request.messages)) if decision.channel == "anthropic" else []
+        if decision.channel == "anthropic" and request.messages is not UNSET:
+            answer.betas = betas_of(decision.messages(request.messages))
         return msgspec.json.encode(answer)
 
     def _log_decision(self, asked: Asked, decision: GateDecision, decision_id: str) -> None:
@@ -173,8 +175,8 @@ class Deciding:
 
 
 def _changed_messages(messages: Sequence[shapes.JsonObject], decision: GateDecision) -> list[shapes.ChangedMessage]:
-    """Those of some messages that hold tools which may not be offered."""
-    pairs = zip(messages, decision.authorized.sendable(messages).messages, strict=True)
+    """Those of some messages that are not sent as they came: of tools which may not be offered, or with a note."""
+    pairs = zip(messages, decision.authorized.changed(messages, decision.appended, decision.channel), strict=True)
     return [
         shapes.ChangedMessage(place=place, message=None if stays is GONE else stays)
         for place, (came, stays) in enumerate(pairs)

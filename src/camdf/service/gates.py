@@ -14,13 +14,12 @@ from camdf.datasets.examples import examples_in, past_tasks, renamed_examples
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate import Gate
 from camdf.gate.append import CHANNELS, Channels
-from camdf.gate.gate import USUAL_TOOLS
 from camdf.gate.scoring import check_scorer, recalling, scorer_record
 from camdf.policies.artifact import from_json
 from camdf.policies.base import Policy, fitted_payoff
 from camdf.policies.cold_start import cold_start
 from camdf.policies.renames import renamed_policy
-from camdf.policies.rules import TopK
+from camdf.policies.rules import FirstDay, TopK
 from camdf.policies.training import ScorerRecord
 from camdf.prices import Prices
 from camdf.scorers import BM25, Necessity, Scorer, Start
@@ -151,7 +150,7 @@ def policy_of(source: str, content: str, settings: GateSettings) -> Policy:
 
 def _untried_policy(source: str, content: str, settings: GateSettings) -> Policy:
     if source == START:
-        return TopK(settings.mean_tools or USUAL_TOOLS)
+        return TopK(settings.mean_tools) if settings.mean_tools else FirstDay()
     if source in COLD_STARTS:
         return cold_start(COLD_STARTS[source])
     return renamed_policy(from_json(content.encode()), settings.renamed or {})

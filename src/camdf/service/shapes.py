@@ -56,7 +56,7 @@ class DecideRequest(Body):
     """Whether the agent can search for a tool that it was not given; left out, what the configuration says."""
 
     model: Annotated[str, Meta(max_length=256)] = ""
-    """The model that gets the tools. In mode "append", later tools join the messages if it takes them there."""
+    """The model that gets the tools. In mode "append" tools join in its provider's channel, or in a note."""
 
     conversation: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
     """The conversation's name, by which it is explored or rolled out to. "" has one made up: the answer says which, to
@@ -91,7 +91,7 @@ class JoiningTools(Struct, kw_only=True):
 
 
 class ChangedMessage(Struct, kw_only=True):
-    """A message that would bring a tool to the model which may not be offered."""
+    """A message that is not sent as it came."""
 
     place: int
     """Its place among those that were sent, from 0."""
@@ -125,18 +125,20 @@ class Decision(Struct, kw_only=True, omit_defaults=True):
     """The digest of the policy that decided."""
 
     tools: list[str | JsonObject]
-    """What to hand to the model, as it was sent; of a ranking, the names. In mode "shadow" these are all."""
+    """What to hand to the model, as it was sent; of a ranking, the names. In mode "shadow" these are all. In mode
+    "append" these are the same in every request, and more tools are in `changed` or `appended`."""
 
     search: list[JsonObject] = []
     """Definitions of the tool search in the shape of your tools, where something was cut and the agent can search: hand
     them to the model after `tools`, and send its calls to /v1/answer."""
 
     appended: list[JoiningTools] = []
-    """In mode "append": tools that later turns added, as messages that the request's `model` takes. Keep them in the
-    history or leave them out: every answer has those that the messages lack."""
+    """In mode "append": tools that turns bring, as messages of a channel that the request's `model` has. Keep them in
+    the history or leave them out: every answer has those that the messages lack."""
 
     changed: list[ChangedMessage] = []
-    """Messages that define or name tools which may not be offered, and what to send of them."""
+    """Messages that are not sent as they came: they bring tools which may not be offered, or, in mode "append", a note
+    of more tools joins them. Keep the note in the history or leave it out."""
 
     betas: list[str] = []
     """What Anthropic has to be told in `betas` for these messages."""

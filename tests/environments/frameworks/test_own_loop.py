@@ -39,20 +39,21 @@ def test_a_tool_that_was_cut_is_found_and_runs_with_the_arguments_that_the_model
 
     page["run"] = run
     script = [
-        Call("find_tool", {"query": "rate a school"}),
-        Call("call_tool", {"name": "rate_school", "arguments": {"place": "Oslo"}}),
-        Call("call_tool", '{"name": "rate_school", "arguments": {"pla'),
-        Call("book_hotel", {"place": "Lyon"}),
+        Call("find_tool", {"query": "rate a concert"}),
+        Call("call_tool", {"name": "rate_concert", "arguments": {"place": "Oslo"}}),
+        Call("call_tool", '{"name": "rate_concert", "arguments": {"pla'),
+        Call("call_tool", {"name": "cancel_restaurant", "arguments": {"place": "Lyon"}}),
     ]
     if name == "message":  # Anthropic's client has no arguments that are cut off
         del script[2]
     with ScriptedModel(script) as model, CLIENTS[name](model.url) as client:
-        assert page[name](client, "a-model", "Book me a hotel room in Lyon") == "done"
+        assert page[name](client, "a-model", "Please cancel the restaurant in Lyon") == "done"
         lists = [model.tool_names(number) for number in range(len(model.requests))]
-    assert ran == [("rate_school", {"place": "Oslo"}), ("book_hotel", {"place": "Lyon"})]
+        sent = [str(request) for request in model.requests]
+    assert ran == [("rate_concert", {"place": "Oslo"}), ("cancel_restaurant", {"place": "Lyon"})]
     assert len(lists) == len(script) + 1
     assert all(each == lists[0] for each in lists)
-    assert len(lists[0]) == 10
-    assert "book_hotel" in lists[0]
-    assert "rate_school" not in lists[0]
+    assert {"cancel_restaurant", "rate_concert"}.isdisjoint(lists[0])
     assert lists[0][-2:] == ["find_tool", "call_tool"]
+    assert all(request.count("More tools, through call_tool:") == 1 for request in sent)
+    assert all("- cancel_restaurant(place: string): Cancel a restaurant in a place." in request for request in sent)

@@ -24,10 +24,11 @@ from posted import post
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import is_typeddict
 
-from camdf.gate.append import BETAS
+from camdf.gate import GateDecision
+from camdf.gate.append import BETAS, Channels
 from camdf.gate.lists import allowed_choice
 from camdf.tools import SCHEMAS, UNTOLD, view
-from golden import VECTORS, openai_tool
+from golden import VECTORS, golden_gate, openai_tool
 from scripted import ScriptedModel
 
 TRIP = VECTORS[0]
@@ -133,7 +134,6 @@ def test_every_tool_of_every_mode_is_one_that_the_sdk_knows(proxy: str, model: S
             kind.validate_python(tool, strict=True)
 
 
-JOINED = ["send_email", "read_email"]
 LATER = [
     {"role": "user", "content": TRIP.task},
     {"role": "assistant", "content": "Which flight?"},
@@ -143,44 +143,52 @@ LATER = [
 ]
 
 
+def joining(tools: list[dict[str, Any]], model: str) -> list[GateDecision]:
+    """The decisions on the first, the second and the last turn."""
+    channels: Channels = {"claude": "anthropic", "gpt": "openai_responses"}
+    gate = golden_gate(mode="append", channels=channels, tool_search=True)
+    return [gate.decide(LATER[:turns], tools, model=model) for turns in (1, 3, 5)]
+
+
 @pytest.mark.parametrize("declared", [False, True])
-def test_tools_join_messages_as_anthropic_has_them(proxy: str, model: ScriptedModel, declared: bool) -> None:
+def test_tools_join_messages_as_anthropic_has_them(declared: bool) -> None:
     schema = {"type": "object", "properties": {}}
     deferred = {"defer_loading": True} if declared else {}
     tools = [
         {"name": name, "description": text, "input_schema": schema, **deferred} for name, text in TRIP.tools.items()
     ]
-    requests = []
-    for turns in (1, 3, 5):
-        body = {"messages": LATER[:turns], "tools": tools, "max_tokens": 50, "model": "claude"}
-        requests.append(sent(proxy, model, "/v1/messages", "append", body))
-    first, second, third = requests
+    decisions = joining(tools, "claude")
+    first, second, third = (
+        decision.anthropic(LATER[:turns]) for decision, turns in zip(decisions, (1, 3, 5), strict=True)
+    )
     assert first["tools"] == second["tools"] == third["tools"]
     assert third["messages"][: len(second["messages"])] == second["messages"]
-    joining = ANTHROPIC_SYSTEM.validate_python(second["messages"][-1], strict=True)
-    added = [block["tool"] for block in joining["content"]]
-    assert [tool["name"] if declared else tool["definition"]["name"] for tool in added] == JOINED
-    assert {tool["type"] for tool in added} == {"tool_reference" if declared else "tool_definition"}
-    betas = model.headers[-1]["anthropic-beta"].split(",")
-    assert (BETAS[0] in betas, BETAS[1] in betas) == (True, not declared)
+    for tool in first["tools"]:
+        ANTHROPIC_TOOL.validate_python(tool, strict=True)
+    for now, message in ((first, first["messages"][1]), (second, second["messages"][-1])):
+        added = [block["tool"] for block in ANTHROPIC_SYSTEM.validate_python(message, strict=True)["content"]]
+        assert {tool["type"] for tool in added} == {"tool_reference" if declared else "tool_definition"}
+        assert now["betas"] == [BETAS[0]] + [BETAS[1]] * (not declared)
     assert {*BETAS} <= set(get_args(get_args(AnthropicBetaParam)[1]))
 
 
-def test_tools_join_the_input_as_responses_have_them(proxy: str, model: ScriptedModel) -> None:
+def test_tools_join_the_input_as_responses_have_them() -> None:
     tools = [{"type": "function", "strict": False, **tool["function"]} for tool in functions()]
     first, second, third = (
-        sent(proxy, model, "/v1/responses", "append", {"input": LATER[:turns], "tools": tools}) for turns in (1, 3, 5)
+        decision.openai_responses(LATER[:turns])
+        for decision, turns in zip(joining(tools, "gpt"), (1, 3, 5), strict=True)
     )
     assert first["tools"] == second["tools"] == third["tools"]
     assert third["input"][: len(second["input"])] == second["input"]
-    item = RESPONSES_ADDITION.validate_python(second["input"][-1], strict=True)
-    assert [tool["name"] for tool in item["tools"]] == JOINED
+    for item in (first["input"][1], second["input"][-1]):
+        assert RESPONSES_ADDITION.validate_python(item, strict=True)["tools"]
 
 
-def test_chat_completions_get_later_tools_on_their_list(proxy: str, model: ScriptedModel) -> None:
+def test_a_proxy_cuts_where_the_gate_would_append(proxy: str, model: ScriptedModel) -> None:
     request = sent(proxy, model, "/v1/chat/completions", "append", {"messages": LATER[:3], "tools": functions()})
     assert request["messages"] == LATER[:3]
-    assert [tool["function"]["name"] for tool in request["tools"]] == [*TRIP.kept, *JOINED]
+    dropped = sent(proxy, model, "/v1/chat/completions", "drop", {"messages": LATER[:3], "tools": functions()})
+    assert request["tools"] == dropped["tools"]
 
 
 def test_deferred_tools_come_with_the_providers_search(proxy: str, model: ScriptedModel) -> None:

@@ -165,7 +165,7 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
         gate = serving.for_tenant(PLAYGROUND, prices=costs, rollout=Rollout(), payoff=payoff)
         if asked.ranking is not UNSET:
             return gate.decide_scored(TASK, tools, scores)
-        return gate.decide(asked.messages or [], tools, tool_search=bool(asked.tool_search))
+        return gate.decide(asked.messages or [], tools, tool_search=bool(asked.tool_search), takes_messages=False)
 
     payoff = _page_payoff(asked, serving)
     decision = decided(payoff)
