@@ -82,10 +82,12 @@ def characters(native: Any) -> int:
 def _read_tool(native: Any) -> Tool | None:
     """A tool as it is read; None where there is no way, or more than one, to read it."""
     try:
-        tool = view(native.model_dump(by_alias=True, exclude_none=True))
+        written = native.model_dump(by_alias=True, exclude_none=True)
+        type(native).model_validate(written)
+        tool = view(written)
         json.loads(tool.definition())
         tool.digest()
-    except Exception:  # an attribute that raises, a number that is too long, nesting that is too deep
+    except Exception:  # a field of another type, an attribute that raises, a number too long, nesting too deep
         return None
     if not tool.readable or tool.foreign or tool.name != native.name:
         return None
