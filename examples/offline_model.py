@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -11,11 +12,13 @@ from typing import Any
 class OfflineModel:
     """An OpenAI-compatible chat endpoint at `url`.
 
-    `tools_seen` has the names of the tools of every request, in order.
+    `tools_seen` has the names of the tools of every request, in order, and
+    `notes_seen` those of the tools that a note after the last turn tells of.
     """
 
     def __init__(self) -> None:
         self.tools_seen: list[list[str]] = []
+        self.notes_seen: list[list[str]] = []
         model = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -26,6 +29,8 @@ class OfflineModel:
                 model.tools_seen.append(
                     [tool["function"]["name"] for tool in body.get("tools", [])]
                 )
+                turn = json.dumps(body["messages"][-1]["content"])
+                model.notes_seen.append(re.findall(r"\\n- (\w+)\(", turn))
                 said = {"role": "assistant", "content": "Done."}
                 kind, part = (
                     ("chat.completion.chunk", "delta")

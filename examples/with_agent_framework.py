@@ -1,4 +1,4 @@
-"""An agent with a dozen tools: its model gets four of them, and a search."""
+"""An agent with a dozen tools: a search, and a note of four."""
 
 import asyncio
 
@@ -38,7 +38,9 @@ async def main() -> None:
         "What is the weather forecast for a city?",
     ):
         await agent.run(task)
-        print(task, ", ".join(model.tools_seen[-1]), sep="\n  ")
+        print(task)
+        print("  tools:", ", ".join(model.tools_seen[-1]))
+        print("  a note:", ", ".join(model.notes_seen[-1]))
 
 
 asyncio.run(main())

@@ -1,4 +1,4 @@
-"""A Google ADK agent with a dozen tools: its model gets four, and a search."""
+"""A Google ADK agent with a dozen tools: a search, and a note of four."""
 
 import asyncio
 import os
@@ -48,4 +48,6 @@ for task in (
     "What is the weather forecast for a city?",
 ):
     asyncio.run(runner.run_debug(task, session_id=task, quiet=True))
-    print(task, ", ".join(model.tools_seen[-1]), sep="\n  ")
+    print(task)
+    print("  tools:", ", ".join(model.tools_seen[-1]))
+    print("  a note:", ", ".join(model.notes_seen[-1]))

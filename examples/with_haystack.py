@@ -1,4 +1,4 @@
-"""A Haystack agent with a dozen tools: its model gets four, and a search."""
+"""A Haystack agent with a dozen tools: a search, and a note of four."""
 
 from haystack.components.agents import Agent
 from haystack.components.generators.chat import OpenAIChatGenerator
@@ -35,4 +35,6 @@ for task in (
     "What is the weather forecast for a city?",
 ):
     agent.run([ChatMessage.from_user(task)])
-    print(task, ", ".join(model.tools_seen[-1]), sep="\n  ")
+    print(task)
+    print("  tools:", ", ".join(model.tools_seen[-1]))
+    print("  a note:", ", ".join(model.notes_seen[-1]))

@@ -1,4 +1,4 @@
-"""A LangChain agent with a dozen tools: its model gets four, and a search."""
+"""A LangChain agent with a dozen tools: a search, and a note of four."""
 
 from langchain.agents import create_agent
 from langchain_core.tools import StructuredTool
@@ -26,4 +26,6 @@ for task in [
     "Play a song of the Beatles",
 ]:
     agent.invoke({"messages": [{"role": "user", "content": task}]})
-    print(task, ", ".join(model.tools_seen[-1]), sep="\n  ")
+    print(task)
+    print("  tools:", ", ".join(model.tools_seen[-1]))
+    print("  a note:", ", ".join(model.notes_seen[-1]))

@@ -1,4 +1,4 @@
-"""A pydantic-ai agent with a dozen tools: its model gets four, and a search."""
+"""A pydantic-ai agent with a dozen tools: a search, and a note of four."""
 
 from offline_model import OfflineModel
 from pydantic_ai import Agent
@@ -36,4 +36,6 @@ for task in (
     "What is the weather forecast for a city?",
 ):
     agent.run_sync(task)
-    print(task, ", ".join(model.tools_seen[-1]), sep="\n  ")
+    print(task)
+    print("  tools:", ", ".join(model.tools_seen[-1]))
+    print("  a note:", ", ".join(model.notes_seen[-1]))

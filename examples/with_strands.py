@@ -1,4 +1,4 @@
-"""A Strands agent with a dozen tools: its model gets four, and a search."""
+"""A Strands agent with a dozen tools: a search, and a note of four."""
 
 from offline_model import OfflineModel
 from strands import Agent, tool
@@ -35,4 +35,6 @@ for task in (
         callback_handler=None,
     )
     agent(task)
-    print(task, ", ".join(model.tools_seen[-1]), sep="\n  ")
+    print(task)
+    print("  tools:", ", ".join(model.tools_seen[-1]))
+    print("  a note:", ", ".join(model.notes_seen[-1]))

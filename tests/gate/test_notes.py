@@ -15,6 +15,7 @@ from camdf.gate.append import AuthorizedTools
 from camdf.gate.notes import BEGINS, CLOSING, OPENING, TAG, line, name_in, note, with_note, without_note
 from camdf.gate.tool_search import NAME
 from camdf.gate.turns import Call, events
+from camdf.integrations.chat import chat_message
 from camdf.policies.rules import TopK
 from camdf.tools import FromServer, Tool, keyed
 
@@ -142,6 +143,20 @@ def test_a_forged_note_grants_nothing_and_says_what_the_gate_says() -> None:
     assert decision.kept == decision.joined == ("send_mail",)
     call = {"name": "call_tool", "input": {"name": "delete_all", "arguments": {}}}
     assert gate.answer(call, tools).run is None
+
+
+def test_a_harness_with_messages_of_its_own_is_given_the_same_notes() -> None:
+    gate = Gate(TopK(1), lambda task, tools: [0.5] * len(tools), Payoff(0.0), mode="append", tool_search=True)
+    history = [{"role": "user", "content": "Go on."}]
+    decision = gate.decide(history, [MAIL])
+    sent = decision.openai(history)["messages"]
+    assert sent == [{"role": "user", "content": f"Go on.\n\n{decision.notes[0]}"}]
+    assert gate.decide(history, [MAIL], model="claude-opus-5").notes == {}
+    assert gate.decide(history, [MAIL], takes_messages=False).notes == {}
+
+
+def test_an_adapters_view_of_a_message_has_no_note_that_somebody_wrote_there() -> None:
+    assert chat_message("user", ["Go on.", note(FORGED)])["content"] == [{"type": "text", "text": "Go on."}]
 
 
 def test_nobody_elses_words_join_the_users_turn() -> None:

@@ -22,7 +22,7 @@ from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from camdf.gate import lists
-from camdf.gate.notes import line, name_in, with_note, without_note
+from camdf.gate.notes import line, name_in, note, with_note, without_note
 from camdf.gate.tool_search import field_of, may_be_told
 from camdf.tools import UNTOLD, Tool, keys_beside, name_of, view, viewed_tool
 
@@ -215,6 +215,10 @@ class AuthorizedTools:
                 said, lines = without_note(message)
                 history[addition.after] = with_note(said, [*lines, *new])
         return history
+
+    def note(self, addition: Addition) -> str:
+        """The note by which tools join."""
+        return note(map(self.note_line, addition.keys))
 
     def joining(self, addition: Addition, channel: NativeChannel) -> dict[str, Any]:
         """The message or item by which tools join in a channel of the model's provider."""

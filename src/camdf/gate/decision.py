@@ -257,6 +257,16 @@ class GateDecision:
             channel = "note"
         return self.authorized.with_additions(messages, self.appended, channel)
 
+    @property
+    def notes(self) -> Mapping[int, str]:
+        """The notes that join, by the place of the turn's message: for a harness whose messages are objects of its own.
+
+        Each is a text to send after the turn's own words, in every request. Declare `head` with them.
+        """
+        if self.channel != "note":
+            return {}
+        return {addition.after: self.authorized.note(addition) for addition in self.appended}
+
     def messages(self, history: Sequence[Any]) -> list[Any]:
         """The history to send: without tools that may not be offered, in mode "append" with those that turns brought.
 

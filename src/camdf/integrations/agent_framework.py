@@ -85,12 +85,14 @@ class _Cutting(ChatMiddleware):
             keep=keep,
             forced=_forced_names(options.get("tool_choice")),
             tool_search=bool(self.search),
-            takes_messages=False,
         )
         self.behind = {view.name: view for view in self.gate.may_be_offered(views) if isinstance(view, Tool)}
-        offered = [natives[id(view)] for view in decision.tools]
+        offered = [natives[id(view)] for view in decision.head]
         if decision.search:
             offered += [_function(decision.search[0], self.found), self.search[1]]
+        for place, note in decision.notes.items():
+            contents = [*messages[place].contents, Content.from_text(note)]
+            messages[place] = Message(messages[place].role, contents)
         context.options = {**options, "tools": offered}
         context.messages = messages
         context.stream_result_hooks.append(self._as_meant)

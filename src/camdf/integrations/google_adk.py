@@ -74,11 +74,10 @@ class ToolGate(BasePlugin):
             keep=keep,
             forced=(choice and choice.allowed_function_names) or (),
             tool_search=self.tool_search and fits(self.gate.mode, tools),
-            takes_messages=False,
         )
         for name in decision.refused:
             llm_request.tools_dict.pop(name, None)
-        offered = [declared[tool.name] for tool in decision.tools]
+        offered = [declared[tool.name] for tool in decision.head]
         behind: dict[str, Tool] = {}
         if decision.search:
             behind = {name: tools[name] for name in (*decision.kept, *decision.cut)}
@@ -87,6 +86,9 @@ class ToolGate(BasePlugin):
                 llm_request.tools_dict[tool.name] = search
                 offered.append(search._get_declaration())
         BEHIND.set(behind)
+        for place, note in decision.notes.items():
+            noted = [*contents[place].parts, types.Part(text=note)]
+            contents[place] = contents[place].model_copy(update={"parts": noted})
         llm_request.contents = contents
         if offered:
             config.tools = [types.Tool(function_declarations=offered), *hosted]

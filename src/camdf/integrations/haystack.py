@@ -99,24 +99,22 @@ class ToolGate:
         natives = {tool.name: tool for tool in listed}
         history = list(_as_written(messages))
         tool_search = self.tool_search and fits(self.gate.mode, natives)
-        decision = yield (
-            "decide",
-            {
-                "task": [_read_message(message) for message in history],
-                "tools": listed,
-                "forced": forced_tools((settings or {}).get("tool_choice")),
-                "tool_search": tool_search,
-                "takes_messages": False,
-            },
-        )
-        behind: dict[str, Any] = {}
-        if decision.search:
-            behind = {name: natives[name] for name in natives if name not in decision.refused}
+        question = {
+            "task": [_read_message(message) for message in history],
+            "tools": listed,
+            "forced": forced_tools((settings or {}).get("tool_choice")),
+            "tool_search": tool_search,
+        }
+        decision = yield "decide", question
+        searchable = natives if decision.search else {}
+        behind = {name: tool for name, tool in searchable.items() if name not in decision.refused}
         request = {
             "streaming_callback": callback,
             "generation_kwargs": settings,
-            "tools": [*decision.tools, *map(_declared, decision.search)] or None,
+            "tools": [*decision.head, *map(_declared, decision.search)] or None,
         }
+        for place, note in decision.notes.items():
+            history[place] = _with_note(history[place], note)
         given = {name: value for name, value in request.items() if value is not None}
         searched: list[ChatMessage] = []
         for _ in range(IN_A_ROW):
@@ -164,10 +162,8 @@ def _as_meant(reply: Any, behind: dict[str, Any], searched: list[Any], answers: 
     calls = [_call_as_meant(call, behind) for call in reply.tool_calls if id(call) not in answered]
     meta = reply.meta
     if searched or answers:
-        note = {
-            "before": [message.to_dict() for message in searched],
-            "answers": [answer.to_dict() for answer in answers],
-        }
+        before = [message.to_dict() for message in searched]
+        note = {"before": before, "answers": [answer.to_dict() for answer in answers]}
         meta = {**meta, SEARCHED: note}
     return ChatMessage.from_assistant(reply.text, meta, reply.name, calls, reasoning=reply.reasoning)
 
@@ -200,6 +196,11 @@ def _call_as_written(call: Any) -> Any:
     if THROUGH not in (call.extra or {}):
         return call
     return replace(call, tool_name=CALL.name, arguments={"name": call.tool_name, "arguments": call.arguments})
+
+
+def _with_note(message: ChatMessage, note: str) -> ChatMessage:
+    """A message of the user with a note after its words; no public name has all of its parts in their order."""
+    return ChatMessage.from_user(meta=message.meta, name=message.name, content_parts=[*message._content, note])
 
 
 def _read_message(message: Any) -> dict[str, Any]:

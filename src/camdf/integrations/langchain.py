@@ -181,7 +181,6 @@ class ToolGate(AgentMiddleware):
             "keep": [*self.keep, *(tool.name for tool in request.tools if _hands_over(tool))],
             "forced": [choice] if isinstance(choice, str) else forced_tools(choice),
             "tool_search": tool_search,
-            "takes_messages": False,
         }
 
     def _with_servers(self, tools: list[Any]) -> list[Any]:
@@ -201,8 +200,8 @@ class ToolGate(AgentMiddleware):
 
     def _gated(self, request: Any, decision: GateDecision) -> Any:
         """The request as the model gets it."""
-        tools = decision.tools
-        if not decision.cut:
+        tools = decision.head
+        if not decision.cut and not decision.joined:
             return request.override(tools=tools)
         if decision.mode == "allow" and _can_allow(request):
             choice = "required" if request.tool_choice == "any" else request.tool_choice
@@ -216,7 +215,9 @@ class ToolGate(AgentMiddleware):
         if decision.needs_tool_search and self._has_tool_search(request):
             find, call = self.tools
             named = find.model_copy(update={"description": decision.search[0].description})
-            return request.override(tools=[*tools, named, call], messages=[*map(_as_written, request.messages)])
+            notes = {request.state["messages"][place].id: text for place, text in decision.notes.items()}
+            messages = [_with_note(_as_written(message), notes.get(message.id)) for message in request.messages]
+            return request.override(tools=[*tools, named, call], messages=messages)
         return request.override(tools=tools)
 
     def _response_as_meant(self, request: Any, decision: GateDecision, response: Any) -> Any:
@@ -333,6 +334,14 @@ def _as_meant(message: Any, tools: dict[str, Any], texts: dict[Any, str]) -> Any
 
 def _as_tool_call(broken: Any) -> dict[str, Any]:
     return {"name": broken["name"], "args": broken["args"], "id": broken["id"], "type": "tool_call"}
+
+
+def _with_note(message: Any, note: str | None) -> Any:
+    """A message of the user with a note after its words."""
+    if note is None:
+        return message
+    said = [message.content] if isinstance(message.content, str) else message.content
+    return message.model_copy(update={"content": [*said, {"type": "text", "text": note}]})
 
 
 def _as_written(message: Any) -> Any:

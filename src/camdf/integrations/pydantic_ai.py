@@ -9,11 +9,13 @@ capability serves any number of agents and runs at once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from camdf.errors import needs
 from camdf.gate import Gate
+from camdf.gate.notes import APART, without_note
 from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, json_arguments, listing, meant, query_of
 from camdf.tools import Tool
 
@@ -29,13 +31,17 @@ with needs("pydantic-ai"):
 CUT = "camdf.cut"
 """Key in the metadata of a tool that stays on the list and may not be called: mode "allow"."""
 
+NOTES: ContextVar[Mapping[int, str]] = ContextVar("camdf_notes")
+"""The notes of the step that is under way, by the identity of the user's prompt that each comes after."""
+
 
 @dataclass
 class ToolGate(AbstractCapability[Any]):
     """Hands the model the function tools that `gate` keeps, in its order, at every step of a run.
 
     Output tools never pass here. Kept are tools that the agent's or the model's own settings name in `tool_choice`, and
-    deferred ones: hidden until a search finds them, they cost nothing yet. In mode "drop" the `tool_search` leads to
+    deferred ones: hidden until a search finds them, they cost nothing yet. In mode "append" what a turn needs joins its
+    prompt in a note, and the `tool_search` calls it; in this mode and in mode "drop" it leads to
     what is cut: two tools, `find_tool` and `call_tool`. In mode "defer", pydantic-ai's own tool search leads there, or
     the provider's; in mode "allow" the list stands.
     """
@@ -51,6 +57,9 @@ class ToolGate(AbstractCapability[Any]):
     def get_wrapper_toolset(self, toolset: Any) -> Any:
         return GatedToolset(toolset, self.gate, self.tool_search)
 
+    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
+        return replace(request_context, messages=[_with_notes(message) for message in request_context.messages])
+
     def get_model_settings(self) -> Any:
         return _settings_of_step if self.gate.mode == "allow" else None
 
@@ -65,16 +74,17 @@ class GatedToolset(WrapperToolset[Any]):
     async def get_tools(self, ctx: Any) -> dict[str, Any]:
         tools = await self.wrapped.get_tools(ctx)
         tool_search = self.tool_search and fits(self.gate.mode, tools)
+        history = [read for message in ctx.messages for read in _read_message(message)]
         decision = await self.gate.adecide(
-            _history(ctx),
+            [item for item, _ in history],
             [tool.tool_def for tool in tools.values()],
             conversation=_known_conversation(ctx),
             keep=[name for name, tool in tools.items() if tool.tool_def.defer_loading],
             forced=_forced_names(ctx),
             tool_search=tool_search or self.gate.mode == "defer",
-            takes_messages=False,
         )
-        offered = {definition.name: tools[definition.name] for definition in decision.tools}
+        offered = {definition.name: tools[definition.name] for definition in decision.head}
+        NOTES.set({id(history[place][1]): note for place, note in decision.notes.items()})
         if decision.mode in ("defer", "allow"):
             offered |= {name: _marked_tool(tools[name], decision.mode) for name in decision.cut}
         if tool_search and decision.needs_tool_search:
@@ -160,9 +170,20 @@ def _settings_of_step(ctx: Any) -> Any:
     return {"tool_choice": ToolOrOutput(function_tools=kept)}
 
 
-def _history(ctx: Any) -> list[dict[str, Any]]:
-    """The messages so far, with the prompt of the run, as OpenAI has them."""
-    return [item for message in ctx.messages for item in _read_message(message)]
+def _with_notes(message: Any) -> Any:
+    """A message with the notes of this step after the words of the user that they belong to."""
+    notes = NOTES.get({})
+    if not any(id(part) in notes for part in message.parts):
+        return message
+    return replace(message, parts=[_with_note(part, notes.get(id(part))) for part in message.parts])
+
+
+def _with_note(part: Any, note: str | None) -> Any:
+    if note is None:
+        return part
+    if isinstance(part.content, str):
+        return replace(part, content=f"{part.content}{APART}{note}")
+    return replace(part, content=[*part.content, note])
 
 
 def _known_conversation(ctx: Any) -> str | None:
@@ -174,15 +195,17 @@ def _known_conversation(ctx: Any) -> str | None:
     return ctx.conversation_id  # type: ignore[no-any-return]
 
 
-def _read_message(message: Any) -> Iterator[dict[str, Any]]:
+def _read_message(message: Any) -> Iterator[tuple[dict[str, Any], Any]]:
+    """The parts of a message as OpenAI has them, each beside the part itself."""
     role = "assistant" if isinstance(message, ModelResponse) else "tool"
     for part in message.parts:
         if isinstance(part, UserPromptPart):
-            yield {"role": "user", "content": _prompt_content(part.content)}
+            said = {"role": "user", "content": _prompt_content(part.content)}
+            yield dict(without_note(said).message), part
         elif isinstance(part, ToolCallPart):
-            yield {"type": "function_call", "name": part.tool_name, "arguments": part.args_as_json_str()}
+            yield {"type": "function_call", "name": part.tool_name, "arguments": part.args_as_json_str()}, part
         elif isinstance(part, TextPart) or role == "tool":
-            yield {"role": role, "content": str(getattr(part, "content", ""))}
+            yield {"role": role, "content": str(getattr(part, "content", ""))}, part
 
 
 def _prompt_content(prompt: Any) -> Any:

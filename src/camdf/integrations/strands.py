@@ -68,14 +68,16 @@ class ToolGate(Plugin):
             keep=keep,
             forced=list(filter(None, [choice.get("name")])),
             tool_search=bool(search),
-            takes_messages=False,
         )
         whole = {spec["name"]: spec for spec in context.tool_specs}
-        offered = [whole[spec["name"]] for spec in decision.tools]
+        offered = [whole[spec["name"]] for spec in decision.head]
         if decision.search:
             pairs = zip(search, decision.search, strict=True)
             offered += [{**spec, "description": tool.description} for spec, tool in pairs]
-        return context.replace(tool_specs=offered)
+        messages = list(context.messages)
+        for place, note in decision.notes.items():
+            messages[place] = {**messages[place], "content": [*messages[place]["content"], {"text": note}]}
+        return context.replace(messages=messages, tool_specs=offered)
 
     async def _find(self, tool_use: Any, **state: Any) -> Any:
         tools = self._callable(state["agent"]).values()

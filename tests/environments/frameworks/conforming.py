@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 from drivers import FRAMEWORKS
 
 from camdf import Payoff, cold_start
 from camdf.gate import Gate, Limits
+from camdf.gate.lists import Mode
+from camdf.gate.notes import BEGINS
 from camdf.integrations.conformance import CHECKS, ChatTurn, Driver, RunnableTool, Setup
+from camdf.policies.rules import FirstDay
 from camdf.scorers import BM25
 from everyday import Conversation, Played, check_every_way
 
 CONVERSATIONS = "everyday conversations"
+JOINS = "what a turn needs joins its end"
 
 
 def check_everyday(driver: Driver, conversation: Conversation) -> None:
@@ -23,16 +29,38 @@ def check_everyday(driver: Driver, conversation: Conversation) -> None:
         check_every_way(model, lambda workers, tool_search: _play(driver, model, workers, tool_search), searches)
 
 
-def everyday_gate() -> Gate:
+def check_notes(driver: Driver, conversation: Conversation) -> None:
+    """The list never changes, and a noted turn is sent alike ever after, on one worker, on two, and restarted."""
+    sent: list[list[tuple[str, list[str]]]] = []
+    for workers in (1, 2, 0):
+        with Played(conversation) as model:
+            _play(driver, model, workers, True, "append")
+            sent.append([_list_and_noted_turns(request) for request in model.requests])
+    assert sent[0] == sent[1] == sent[2]
+    if conversation.summary_after is None and not any(turn.tool_choice for turn in conversation.turns):
+        assert len({listed for listed, _ in sent[0]}) == 1
+        assert all(later[: len(noted)] == noted for (_, noted), (_, later) in pairwise(sent[0]))
+
+
+def _list_and_noted_turns(request: dict[str, Any]) -> tuple[str, list[str]]:
+    """The tools of a request, and the turns of the user that a note has joined."""
+    messages = request.get("messages") or request.get("input") or []
+    said = [json.dumps(message["content"]) for message in messages if message.get("role") == "user"]
+    return json.dumps(request.get("tools"), sort_keys=True), [turn for turn in said if BEGINS in turn]
+
+
+def everyday_gate(mode: Mode = "drop") -> Gate:
+    if mode == "append":
+        return Gate(FirstDay(), BM25(), Payoff(0.0), limits=Limits(seconds=60), mode=mode)
     return Gate(cold_start(), BM25(), Payoff(0.02), limits=Limits(seconds=60))
 
 
-def _play(driver: Driver, model: Played, workers: int, tool_search: bool) -> None:
+def _play(driver: Driver, model: Played, workers: int, tool_search: bool, mode: Mode = "drop") -> None:
     conversation = model.conversation
 
     def worker() -> Any:
         tools = tuple(_tool(model, **each["function"]) for each in conversation.tools)
-        return driver.build(Setup(model.url, tools, everyday_gate(), tool_search, system))
+        return driver.build(Setup(model.url, tools, everyday_gate(mode), tool_search, system))
 
     system, history = conversation.system, None
     agents = [worker() for _ in range(workers)]
@@ -72,7 +100,8 @@ request that reaches it. {checks}
 
 On top of these come thirty everyday conversations over 40 and 400 tools. Each is served by one worker, by two in turn
 and by a new one for every turn, with the [tool search](../glossary.md#tool-search) and without, and the same bytes must
-reach the model.
+reach the model. Where an adapter can change messages, those that CI plays are played in mode `append`, too: the list
+never changes, and what a turn was told stays as it was.
 
 """
 

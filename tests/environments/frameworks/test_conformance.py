@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conforming import check_everyday
+from conforming import JOINS, check_everyday, check_notes
 from drivers import FRAMEWORKS, driver
 
 from camdf.errors import BrokenPromiseError
@@ -35,6 +35,8 @@ def test_the_adapter_keeps_the_promise_or_is_exempt_for_a_reason(framework: str,
 @pytest.mark.parametrize(("framework", "conversation"), sampled(INSTALLED), ids=lambda of: getattr(of, "name", of))
 def test_an_everyday_conversation_has_the_same_tools_whoever_serves(framework: str, conversation: Conversation) -> None:
     check_everyday(driver(framework), conversation)
+    if JOINS not in driver(framework).EXEMPT:
+        check_notes(driver(framework), conversation)
 
 
 def test_what_is_stored_is_what_the_drivers_say() -> None:

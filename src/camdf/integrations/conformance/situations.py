@@ -11,7 +11,8 @@ from itertools import pairwise
 from typing import Any
 
 from camdf.errors import BrokenPromiseError
-from camdf.gate import Gate, GateDecision, Guards, Records
+from camdf.gate import Gate, GateDecision, Guards, Limits, Records
+from camdf.gate.notes import BEGINS
 from camdf.gate.tool_search import CALL, FIND
 from camdf.integrations.conformance.driver import ONE_TEXT, ChatTurn, Driver, Reply, RunnableTool, Setup
 from camdf.integrations.conformance.scripted_model import ScriptedCall, ScriptedModel, Step
@@ -99,7 +100,7 @@ class _Bench:
 
     def gate(self, **settings: Any) -> Gate:
         listed = [Tool(*told, ONE_TEXT) for told in TRAVEL.items()]
-        return Gate.start(listed, mean_tools=2, **{"scorer": word_overlap, **settings})
+        return Gate.start(listed, mean_tools=2, **{"scorer": word_overlap, "mode": "drop", **settings})
 
     @property
     def steps(self) -> list[ScriptedCall]:
@@ -168,6 +169,31 @@ def check_the_search_leads_to_what_is_cut(driver: Driver) -> None:
         _promise(bench.ran == [(HIDDEN, {"what": "Blue"})], f"call_tool runs it once: {bench.ran}")
         _promise(f"{HIDDEN} ran" in bench.told(2), "its result reaches the model")
         _promise(len({tuple(names) for names in bench.lists}) == 1, f"the list stands: {bench.lists}")
+
+
+def check_what_a_turn_needs_joins_its_end(driver: Driver) -> None:
+    """In mode "append" the list never changes; a note after a turn's words tells of tools, which `call_tool` runs."""
+    for workers in (1, 0):
+        with ScriptedModel([_call_through_search("book_flight", what="Oslo")]) as model:
+            bench = _Bench(driver, model)
+            setup = bench.setup(gate=bench.gate(mode="append", limits=Limits(cached_prefix=0)))
+            agents = [driver.build(setup) for _ in range(workers)]
+            history = None
+            for said in (ASKED, LATER, SOMETHING_ELSE):
+                agent = agents[0] if agents else driver.build(setup)
+                history = bench.send(said, agent, history=history).history
+            _promise(bench.lists == [[*SEARCH]] * 4, f"the search alone is on the list: {bench.lists}")
+            _promise(bench.ran == [("book_flight", {"what": "Oslo"})], f"call_tool runs a noted tool: {bench.ran}")
+            told = [[text for text in _texts_of_user(request) if BEGINS in text] for request in model.requests]
+            _promise([len(notes) for notes in told] == [1, 1, 1, 2], f"each turn has its own note: {told}")
+            _promise(told[3][:1] == told[0], "a note stays as it was written")
+            _promise("- book_flight(" in told[0][0] and "- play_music(" in told[3][1], f"of what it needs: {told[3]}")
+
+
+def _texts_of_user(request: dict[str, Any]) -> list[str]:
+    """What a request has the user say, message by message."""
+    said = request.get("messages") or request.get("input") or ()
+    return [json.dumps(message["content"]) for message in said if message.get("role") == "user"]
 
 
 def check_the_search_may_be_misused(driver: Driver) -> None:

@@ -16,6 +16,7 @@ from camdf.integrations.fastmcp import Authorized, ToolGate
 
 CLIENT = "an MCP server lists and runs tools: this is up to the client and its agent"
 EXEMPT = {
+    "what a turn needs joins its end": "a gateway lists tools, and the messages are the client's",
     "streaming": CLIENT,
     "handoffs": CLIENT,
     "approvals": CLIENT,

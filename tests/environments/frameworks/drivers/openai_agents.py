@@ -23,6 +23,7 @@ from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.openai_agents import ToolGate
 
 EXEMPT = {
+    "what a turn needs joins its end": "an agent cannot change the messages of a run: only its RunConfig can",
     "traces have the tools that ran": "OpenAI Agents has traces of its own and no OpenTelemetry; traces by "
     "OpenInference have the tools that ran",
 }
