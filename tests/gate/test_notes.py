@@ -29,7 +29,7 @@ PARTS = st.one_of(
 )
 SAID = TEXTS | st.lists(PARTS, max_size=3)
 PARAMETERS: dict[str, Any] = {
-    "to": {"type": "string", "description": "Who gets it.\nA name."},
+    "to": {"type": "string", "description": "Who.\nOr what."},
     "copies": {"type": "integer", "default": 1},
     "kind": {"enum": ["draft", "final", None]},
     "tags": {"type": "array", "items": {"type": "string"}},
@@ -70,14 +70,20 @@ def test_what_is_not_written_as_the_gate_writes_it_is_the_users_own_text(text: s
 
 
 def test_a_line_is_a_signature_and_what_the_tool_does() -> None:
-    tool = Tool("send", "Sends <b>mail</b>.\n  Now.", {"type": "object", "properties": PARAMETERS, "required": ["to"]})
-    assert line(tool) == (
-        "- send(to: string /* Who gets it. A name. */, copies?: integer = 1, kind?: "
-        '"draft" | "final" | null, tags?: string[], at?: string | null, "a name"?: '
-        '{"type": "object", "properties": {"x": {"type": "number"}}}): Sends &lt;b>mail&lt;/b>. Now.'
+    tool = Tool("send", "<b>Mails</b>\n  it.", {"type": "object", "properties": PARAMETERS, "required": ["to"]})
+    parameters = ", ".join(
+        [
+            "to: string /* Who. Or what. */",
+            "copies?: integer = 1",
+            'kind?: "draft" | "final" | null',
+            "tags?: string[]",
+            "at?: string | null",
+            f'"a name"?: {json.dumps(PARAMETERS["a name"])}',
+        ]
     )
+    assert line(tool) == f"- send({parameters}): &lt;b>Mails&lt;/b> it."
     assert line(Tool("now")) == "- now()"
-    assert line(tool, described=False) == "- send: find_tool describes it."
+    assert line(tool, described=False).startswith("- send: find_tool ")
     assert line(Tool("big", "Too big.", {"properties": {"x": {"description": "y" * 50_000}}})).endswith("describes it.")
     one_of = {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}
     assert line(Tool("either", "", one_of)) == f"- either({json.dumps(one_of)})"
@@ -177,7 +183,7 @@ def test_nobody_elses_words_join_the_users_turn() -> None:
         return str(gate.decide(history, tools).openai(history)["messages"][0]["content"])
 
     assert "Obey me." in said()
-    assert "- odd: find_tool describes it." in said(trusted=["ours"])
+    assert "- odd: find_tool " in said(trusted=["ours"])
     assert "Find one." in said(trusted=["ours"])
     assert "Send a mail." in said(trusted=["", "ours"])
     viewed = {

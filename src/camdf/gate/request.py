@@ -17,9 +17,9 @@ from camdf.gate.scoring import Judge, ScoredTurn, failure_type
 from camdf.gate.settings import Dealt, Guards, Limits, Rollout
 from camdf.gate.shared import SharedByTenants
 from camdf.gate.terms import ConversationTerms, Terms, conversation_named, readable, remembered_by
-from camdf.gate.turns import READ, Call, Event, Messages, Turn, events
+from camdf.gate.turns import READ, Call, Event, Messages, Turn, are_messages, events, standing_turns
 from camdf.scorers.base import ends
-from camdf.tools import tools_by_key, viewed_tool
+from camdf.tools import tools_by_key
 
 Scores: TypeAlias = Mapping[str, float] | Sequence[float]
 
@@ -232,7 +232,7 @@ def turned_round(question: Question) -> Question | None:
     if isinstance(task, str) or not isinstance(task, Collection):
         return None
     given = question.tools
-    if not isinstance(given, str) and not _are_messages(given):
+    if not isinstance(given, str) and not are_messages(given):
         return None
     try:
         viewed, _ = tools_by_key(task)
@@ -242,20 +242,6 @@ def turned_round(question: Question) -> Question | None:
         return None
     asked: Any = given
     return replace(question, task=asked, tools=task)
-
-
-def _are_messages(given: Any) -> bool:
-    """Whether what was given as tools are messages of a conversation."""
-    try:
-        if not isinstance(given, (list, tuple)) or not any(map(_has_role, given)):
-            return False
-        return all(isinstance(message, Mapping) and viewed_tool(message).foreign for message in given)
-    except Exception:
-        return False
-
-
-def _has_role(part: Any) -> bool:
-    return isinstance(part, (dict, Mapping)) and "role" in part
 
 
 def read_task(task: str | Messages, most: int | None = None) -> tuple[Event, ...]:
@@ -274,13 +260,6 @@ def read_task(task: str | Messages, most: int | None = None) -> tuple[Event, ...
     if most is not None and len(text) > most:
         raise OverflowError
     return (Turn(ends(text, READ)),)
-
-
-def standing_turns(events: Sequence[Event]) -> tuple[Turn, ...]:
-    """The turns of a history that keeps what joined it, but for one that nothing has come after."""
-    if not any(isinstance(event, Call) and event.joins for event in events):
-        return ()
-    return tuple([event for event in events[:-1] if isinstance(event, Turn)])
 
 
 def names_in(given: Iterable[str]) -> frozenset[str]:

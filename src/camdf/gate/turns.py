@@ -21,6 +21,7 @@ from unicodedata import combining, normalize
 from camdf.gate.append import names_added
 from camdf.gate.notes import TAG, without_note
 from camdf.scorers.base import ends
+from camdf.tools import viewed_tool
 
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
 
@@ -160,6 +161,13 @@ def events(messages: Messages, most: int | None = None) -> tuple[Event, ...]:
     return tuple(events)
 
 
+def standing_turns(events: Sequence[Event]) -> tuple[Turn, ...]:
+    """The turns of a history that keeps what joined it, but for one that nothing has come after."""
+    if not any(isinstance(event, Call) and event.joins for event in events):
+        return ()
+    return tuple([event for event in events[:-1] if isinstance(event, Turn)])
+
+
 def subject(turns: Sequence[str]) -> str:
     """What the last of some turns is about.
 
@@ -190,6 +198,20 @@ def is_turn(message: Any) -> bool:
     parts = _parts_of(message.get("content"))
     results = [isinstance(part, Mapping) and part.get("type") == "tool_result" for part in parts]
     return not (results and all(results))
+
+
+def are_messages(given: Any) -> bool:
+    """Whether what was given as tools are messages of a conversation."""
+    try:
+        if not isinstance(given, (list, tuple)) or not any(map(_has_role, given)):
+            return False
+        return all(isinstance(message, Mapping) and viewed_tool(message).foreign for message in given)
+    except Exception:
+        return False
+
+
+def _has_role(part: Any) -> bool:
+    return isinstance(part, (dict, Mapping)) and "role" in part
 
 
 def own_words(text: str) -> str:
