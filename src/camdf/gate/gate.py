@@ -21,7 +21,7 @@ from warnings import warn
 from camdf.core.payoff import Payoff, ValueFunction
 from camdf.datasets.examples import past_tasks, read_examples
 from camdf.errors import ArtifactError, UsageError
-from camdf.gate.append import CHANNELS, Channels, NativeChannel
+from camdf.gate.append import CHANNELS, Channels
 from camdf.gate.catalogue import Catalogue, CatalogueReader, PriceList
 from camdf.gate.deciding import Decider
 from camdf.gate.decision import GateDecision, Reason
@@ -30,7 +30,7 @@ from camdf.gate.lists import Mode
 from camdf.gate.memory import Memory
 from camdf.gate.request import Question, RequestReader, Scores
 from camdf.gate.scoring import Judge, check_scorer, recalling, scorer_record
-from camdf.gate.settings import Guards, Limits, Records, Rollout
+from camdf.gate.settings import GATE_CHECKS, Guards, Limits, Records, Rollout
 from camdf.gate.shared import SharedByTenants
 from camdf.gate.target import Target, scored_among
 from camdf.gate.telemetry import Sink, add_to_span
@@ -42,34 +42,18 @@ from camdf.policies.base import Policy
 from camdf.policies.models.past_tasks import PastTasks
 from camdf.policies.rules import USUAL_TOOLS, AcquireAll, FirstDay, TopK
 from camdf.runtime.forks import Locked
-from camdf.runtime.settings import check_that, checked_setting, instance_of, one_of, or_none, truth
+from camdf.runtime.settings import checked_setting
 from camdf.scorers.base import Scorer
 from camdf.scorers.named import ScorerMismatch, scorer_for_tools
 from camdf.scorers.trust_aware import TrustAware
 from camdf.scorers.with_examples import GivenExamples, tool_examples
 from camdf.tools import Tool, tools_by_key, viewed_tool
 
-GROUPS: dict[str, type[Any]] = {"guards": Guards, "limits": Limits, "rollout": Rollout, "records": Records}
-
-CHECKS = {
-    "mode": one_of(*get_args(Mode)),
-    "tool_search": truth,
-    "scorer_mismatch": one_of(*get_args(ScorerMismatch)),
-    "channels": check_that(
-        "a mapping from how names of models begin to 'anthropic', 'openai_responses' or None",
-        lambda value: isinstance(value, Mapping) and set(value.values()) <= {*get_args(NativeChannel), None},
-    ),
-    "scorer": or_none(
-        check_that("one that can be called, as Start()", lambda value: callable(value) and not isinstance(value, type))
-    ),
-    "prices": or_none(
-        check_that(
-            "Prices, a mapping or a function",
-            lambda value: isinstance(value, Mapping) or callable(getattr(value, "of", value)),
-        )
-    ),
-    **{name: instance_of(kind) for name, kind in GROUPS.items()},
-}
+WORDS_JOIN = (
+    "What the tools of these servers say of themselves joins the user's turns: {}. Name the servers that you trust: "
+    "guards=Guards(trusted=[...])."
+)
+"""What is said where a gate starts with servers that nobody vouches for."""
 
 
 class Gate(Locked):
@@ -126,7 +110,7 @@ class Gate(Locked):
         records: Records = Records(),
     ) -> None:
         self._settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-        for name, check in CHECKS.items():
+        for name, check in GATE_CHECKS.items():
             checked_setting("Gate", name, self._settings[name], check)
         if mode == "shadow" and not rollout.everyone:
             raise UsageError(
@@ -223,8 +207,9 @@ class Gate(Locked):
         scorer = scorer or scorer_for_tools(listed, examples, scorer_record(policy))
         if examples is not None:
             policy = recalling(policy, past_tasks(examples.given), scorer)
-        if not isinstance(policy, AcquireAll):
-            _warn_of_words_that_join(listed, settings.get("guards", Guards()), settings.get("mode", "append"))
+        unvouched = settings.get("guards", Guards()).unvouched(listed)
+        if unvouched and settings.get("mode", "append") == "append" and not isinstance(policy, AcquireAll):
+            warn(WORDS_JOIN.format(", ".join(unvouched)), stacklevel=2)
         return cls(policy, scorer, payoff, **{"tool_search": True, "mode": "append", **settings})
 
     @classmethod
@@ -396,21 +381,9 @@ class Gate(Locked):
             takes_messages: Whether the harness sends the decision's messages, for mode "append": where it takes tools
                 alone, give False, and the first decision stands.
         """
-        if tool_search is None:
-            tool_search = self.tool_search
-        question = Question(
-            task,
-            tools,
-            self.limits.seconds,
-            conversation,
-            keep,
-            forced,
-            scores,
-            tool_search,
-            model,
-            takes_messages,
-        )
-        return self._counted_and_reported(self._decider.decide(question))
+        searches = self.tool_search if tool_search is None else tool_search
+        asked = (task, tools, self.limits.seconds, conversation, keep, forced, scores, searches, model, takes_messages)
+        return self._counted_and_reported(self._decider.decide(Question(*asked)))
 
     async def adecide(
         self,
@@ -426,21 +399,9 @@ class Gate(Locked):
         takes_messages: bool = True,
     ) -> GateDecision:
         """`decide`, for an event loop, which goes on in the meantime."""
-        if tool_search is None:
-            tool_search = self.tool_search
-        question = Question(
-            task,
-            tools,
-            self.limits.seconds,
-            conversation,
-            keep,
-            forced,
-            scores,
-            tool_search,
-            model,
-            takes_messages,
-        )
-        return self._counted_and_reported(await self._decider.decide_async(question))
+        searches = self.tool_search if tool_search is None else tool_search
+        asked = (task, tools, self.limits.seconds, conversation, keep, forced, scores, searches, model, takes_messages)
+        return self._counted_and_reported(await self._decider.decide_async(Question(*asked)))
 
     def decide_scored(
         self, task: str, tools: Iterable[Any], scores: Scores, *, keep: Iterable[str] = (), forced: Iterable[str] = ()
@@ -526,17 +487,6 @@ class Gate(Locked):
         if (sink := self._decider.shared.sink) is not None:
             sink.put(decision)
         return decision
-
-
-def _warn_of_words_that_join(tools: Iterable[Tool], guards: Guards, mode: Mode) -> None:
-    """Tell whoever starts a gate over tools of servers that nobody vouches for whose words its notes will have."""
-    servers = sorted({tool.server for tool in tools if tool.server})
-    if servers and mode == "append" and guards.trusted is None and guards.digests is None:
-        warn(
-            f"What these servers say of their tools joins the user's turns: {', '.join(servers[:5])}"
-            f"{' and others' if len(servers) > 5 else ''}. Name those that you trust: Guards(trusted=[...]).",
-            stacklevel=3,
-        )
 
 
 def _costs_nothing(characters: int) -> float:

@@ -13,16 +13,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from threading import TIMEOUT_MAX
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias, get_args
 
 from camdf.errors import UsageError
+from camdf.gate.append import NativeChannel
 from camdf.gate.decision import GateDecision
+from camdf.gate.lists import Mode
 from camdf.gate.memory import ConversationStore
 from camdf.gate.tool_search import NAME_TOKENS
 from camdf.runtime import settings as checks
 from camdf.runtime.breaker import Breaker
 from camdf.runtime.settings import Settings
 from camdf.runtime.switch import Source, Switch, source_of
+from camdf.scorers.named import ScorerMismatch
 from camdf.tools import READ, Tool
 
 Allow: TypeAlias = Collection[str] | Callable[[Tool], bool]
@@ -75,6 +78,12 @@ class Guards(Settings):
 
     untrusted_places: Annotated[int, checks.whole_number(0)] = 2
     """How many tools of untrusted servers a conversation gets at most, by scores of their own."""
+
+    def unvouched(self, tools: Iterable[Tool]) -> list[str]:
+        """The servers whose word is believed only since nobody said which are trusted, and which tools are reviewed."""
+        if self.trusted is not None or self.digests is not None:
+            return []
+        return sorted({tool.server for tool in tools if tool.server})
 
     @property
     def refuse(self) -> bool:
@@ -389,3 +398,30 @@ def _tools_by_name(tools: Iterable[Tool]) -> dict[str, set[tuple[str, str]]]:
         full.setdefault(tool.full_name, set()).add((tool.server, tool.name))
         short.setdefault(tool.name, set()).add((tool.server, tool.name))
     return short | full
+
+
+GATE_CHECKS: dict[str, checks.Check] = {
+    "mode": checks.one_of(*get_args(Mode)),
+    "tool_search": checks.truth,
+    "scorer_mismatch": checks.one_of(*get_args(ScorerMismatch)),
+    "channels": checks.check_that(
+        "a mapping from how names of models begin to 'anthropic', 'openai_responses' or None",
+        lambda value: isinstance(value, Mapping) and set(value.values()) <= {*get_args(NativeChannel), None},
+    ),
+    "scorer": checks.or_none(
+        checks.check_that(
+            "one that can be called, as Start()", lambda value: callable(value) and not isinstance(value, type)
+        )
+    ),
+    "prices": checks.or_none(
+        checks.check_that(
+            "Prices, a mapping or a function",
+            lambda value: isinstance(value, Mapping) or callable(getattr(value, "of", value)),
+        )
+    ),
+    "guards": checks.instance_of(Guards),
+    "limits": checks.instance_of(Limits),
+    "rollout": checks.instance_of(Rollout),
+    "records": checks.instance_of(Records),
+}
+"""What the other settings of `Gate` must be."""
