@@ -181,6 +181,7 @@ class ToolGate(AgentMiddleware):
             "keep": [*self.keep, *(tool.name for tool in request.tools if _hands_over(tool))],
             "forced": [choice] if isinstance(choice, str) else forced_tools(choice),
             "tool_search": tool_search,
+            "takes_messages": set(_human_ids(request.state)) <= {message.id for message in request.messages},
         }
 
     def _with_servers(self, tools: list[Any]) -> list[Any]:

@@ -21,7 +21,7 @@ from camdf.tools import Tool
 
 with needs("pydantic-ai"):
     from pydantic import ValidationError
-    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering, ProcessHistory
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, UserPromptPart
     from pydantic_ai.settings import ToolOrOutput
     from pydantic_ai.tool_manager import ToolManager
@@ -31,8 +31,11 @@ with needs("pydantic-ai"):
 CUT = "camdf.cut"
 """Key in the metadata of a tool that stays on the list and may not be called: mode "allow"."""
 
-NOTES: ContextVar[Mapping[int, str]] = ContextVar("camdf_notes")
-"""The notes of the step that is under way, by the identity of the user's prompt that each comes after."""
+NOTES: ContextVar[dict[int, str] | None] = ContextVar("camdf_notes", default=None)
+"""The notes of a run's step, by the identity of the user's prompt that each comes after.
+
+A run has one mapping, which the tasks that it starts share: pydantic-ai may ask for tools in a task of its own.
+"""
 
 
 @dataclass
@@ -54,11 +57,18 @@ class ToolGate(AbstractCapability[Any]):
     def get_serialization_name(cls) -> str | None:
         return None  # a gate is code, so no agent file can name it
 
+    def get_ordering(self) -> Any:
+        return CapabilityOrdering(wrapped_by=[ProcessHistory])  # so that no note is added to what is then left out
+
     def get_wrapper_toolset(self, toolset: Any) -> Any:
         return GatedToolset(toolset, self.gate, self.tool_search)
 
+    async def before_run(self, ctx: Any) -> None:
+        NOTES.set({})
+
     async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
-        return replace(request_context, messages=[_with_notes(message) for message in request_context.messages])
+        notes = _notes_by_prompt(request_context.messages)
+        return replace(request_context, messages=[_with_notes(message, notes) for message in request_context.messages])
 
     def get_model_settings(self) -> Any:
         return _settings_of_step if self.gate.mode == "allow" else None
@@ -74,6 +84,7 @@ class GatedToolset(WrapperToolset[Any]):
     async def get_tools(self, ctx: Any) -> dict[str, Any]:
         tools = await self.wrapped.get_tools(ctx)
         tool_search = self.tool_search and fits(self.gate.mode, tools)
+        notes = NOTES.get()
         history = [read for message in ctx.messages for read in _read_message(message)]
         decision = await self.gate.adecide(
             [item for item, _ in history],
@@ -82,9 +93,12 @@ class GatedToolset(WrapperToolset[Any]):
             keep=[name for name, tool in tools.items() if tool.tool_def.defer_loading],
             forced=_forced_names(ctx),
             tool_search=tool_search or self.gate.mode == "defer",
+            takes_messages=notes is not None,
         )
         offered = {definition.name: tools[definition.name] for definition in decision.head}
-        NOTES.set({id(history[place][1]): note for place, note in decision.notes.items()})
+        if notes is not None:
+            notes.clear()
+            notes.update({id(history[place][1]): note for place, note in decision.notes.items()})
         if decision.mode in ("defer", "allow"):
             offered |= {name: _marked_tool(tools[name], decision.mode) for name in decision.cut}
         if tool_search and decision.needs_tool_search:
@@ -170,9 +184,19 @@ def _settings_of_step(ctx: Any) -> Any:
     return {"tool_choice": ToolOrOutput(function_tools=kept)}
 
 
-def _with_notes(message: Any) -> Any:
-    """A message with the notes of this step after the words of the user that they belong to."""
-    notes = NOTES.get({})
+def _notes_by_prompt(messages: Sequence[Any]) -> dict[int, str]:
+    """The notes of this step, by the identity of a prompt; those of prompts that are not sent go with the last one."""
+    notes = NOTES.get() or {}
+    sent = [id(part) for message in messages for part in message.parts if isinstance(part, UserPromptPart)]
+    gathered: dict[int, list[str]] = {}
+    for key, note in notes.items():
+        if sent:
+            gathered.setdefault(key if key in sent else sent[-1], []).append(note)
+    return {key: APART.join(own) for key, own in gathered.items()}
+
+
+def _with_notes(message: Any, notes: Mapping[int, str]) -> Any:
+    """A message with the notes after the words of the user that they belong to."""
     if not any(id(part) in notes for part in message.parts):
         return message
     return replace(message, parts=[_with_note(part, notes.get(id(part))) for part in message.parts])

@@ -41,7 +41,8 @@ from langgraph.types import Command
 from pydantic import BaseModel
 
 import malformed
-from camdf.gate import Gate, Guards, Records, Rollout
+from camdf.gate import Gate, Guards, Limits, Records, Rollout
+from camdf.gate.notes import BEGINS
 from camdf.integrations.langchain import HANDOFF, ToolGate
 from camdf.tools import Tool, view
 from golden import PAYOFF, VECTORS, Vector, golden_gate, openai_tool, overlap
@@ -468,6 +469,23 @@ def test_the_tool_search_leads_to_no_tool_that_is_unknown_or_may_not_be_offered(
     assert (
         refused == f"There is no tool named '{name}'. Search with find_tool, and give the name as it is listed there."
     )
+
+
+def test_where_other_middleware_leaves_turns_out_the_list_has_the_tools_and_no_note_is_lost(
+    model: ScriptedModel,
+) -> None:
+    class LastOnly(AgentMiddleware):
+        def wrap_model_call(self, request: Any, handler: Any) -> Any:
+            return handler(request.override(messages=request.messages[-1:]))
+
+    gate = golden_gate(mode="append", limits=Limits(cached_prefix=0))
+    thanked = user(TRIP.task)["messages"] + [("ai", "Done."), ("user", "Thank you so much for all of your help")]
+    gated(model, gate=gate, tool_search=True).invoke({"messages": thanked})
+    assert model.tool_names(-1) == ["find_tool", "call_tool"]
+    assert BEGINS in json.dumps(model.requests[-1])
+    gated(model, gate=gate, outer=[LastOnly()], tool_search=True).invoke({"messages": thanked})
+    assert {*TRIP.kept} <= {*model.tool_names(-1)}
+    assert BEGINS not in json.dumps(model.requests[-1])
 
 
 def test_the_tool_search_does_not_lead_to_what_other_middleware_took_away(model: ScriptedModel) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from pydantic_ai import Agent
-from pydantic_ai.capabilities import AbstractCapability, HandleDeferredToolCalls
+from pydantic_ai.capabilities import AbstractCapability, HandleDeferredToolCalls, ProcessHistory
 from pydantic_ai.exceptions import ModelRetry, UserError
 from pydantic_ai.messages import (
     ImageUrl,
@@ -45,7 +45,7 @@ from pydantic_ai.toolsets import FunctionToolset, ToolsetTool
 
 import camdf.tools
 import malformed
-from camdf.gate import Gate, Guards, Rollout
+from camdf.gate import Gate, Guards, Limits, Rollout
 from camdf.integrations.pydantic_ai import ToolGate
 from golden import VECTORS, Vector, golden_gate, openai_tool, overlap
 from local_llm import local_llm
@@ -211,6 +211,18 @@ def test_a_refused_tool_stays_away_even_when_the_model_calls_it() -> None:
     with ScriptedModel([Call("run_sql"), "Done"]) as model:
         made(model.url, gate, native(WEATHER.tools)).run_sync(WEATHER.task)
         assert model.tool_names(1) == WEATHER.kept
+
+
+def test_no_note_is_lost_where_a_history_is_processed_before_it_is_sent() -> None:
+    history = [ModelRequest([UserPromptPart(WEATHER.task)]), ModelResponse([TextPart("Rain.")])]
+    last = ProcessHistory(lambda messages: messages[-1:])
+    gate = golden_gate(mode="append", limits=Limits(cached_prefix=0))
+    with ScriptedModel() as model:
+        agent = made(model.url, gate, native(WEATHER.tools), tool_search=True, capabilities=[last])
+        agent.run_sync("Thank you so much for all of your help with this", message_history=history)
+        assert model.tool_names() == ["find_tool", "call_tool"]
+        (said,) = (message["content"] for message in model.requests[0]["messages"])
+    assert all(f"- {name}(" in said for name in WEATHER.kept)
 
 
 def test_tools_that_the_history_has_called_are_kept() -> None:

@@ -102,6 +102,10 @@ class _Bench:
         listed = [Tool(*told, ONE_TEXT) for told in TRAVEL.items()]
         return Gate.start(listed, mean_tools=2, **{"scorer": word_overlap, "mode": "drop", **settings})
 
+    def appending(self) -> Gate:
+        """A gate whose list is the search alone."""
+        return self.gate(mode="append", limits=Limits(cached_prefix=0))
+
     @property
     def steps(self) -> list[ScriptedCall]:
         """What the model does in a turn: it runs a cut tool through the search, or a tool of its list."""
@@ -173,27 +177,37 @@ def check_the_search_leads_to_what_is_cut(driver: Driver) -> None:
 
 def check_what_a_turn_needs_joins_its_end(driver: Driver) -> None:
     """In mode "append" the list never changes; a note after a turn's words tells of tools, which `call_tool` runs."""
-    for workers in (1, 0):
+    sent: list[Any] = []
+    for workers, stream in ((1, False), (0, False), (1, True)):
         with ScriptedModel([_call_through_search("book_flight", what="Oslo")]) as model:
             bench = _Bench(driver, model)
-            setup = bench.setup(gate=bench.gate(mode="append", limits=Limits(cached_prefix=0)))
+            setup = bench.setup(gate=bench.appending())
             agents = [driver.build(setup) for _ in range(workers)]
             history = None
             for said in (ASKED, LATER, SOMETHING_ELSE):
                 agent = agents[0] if agents else driver.build(setup)
-                history = bench.send(said, agent, history=history).history
+                history = bench.send(said, agent, history=history, stream=stream).history
             _promise(bench.lists == [[*SEARCH]] * 4, f"the search alone is on the list: {bench.lists}")
             _promise(bench.ran == [("book_flight", {"what": "Oslo"})], f"call_tool runs a noted tool: {bench.ran}")
-            told = [[text for text in _texts_of_user(request) if BEGINS in text] for request in model.requests]
-            _promise([len(notes) for notes in told] == [1, 1, 1, 2], f"each turn has its own note: {told}")
-            _promise(told[3][:1] == told[0], "a note stays as it was written")
+            told = [_noted_turns(request) for request in model.requests]
+            _promise([len(turns) for turns in told] == [1, 1, 1, 2], f"each turn has its own note: {told}")
             _promise("- book_flight(" in told[0][0] and "- play_music(" in told[3][1], f"of what it needs: {told[3]}")
+            sent.append(told)
+    _promise(all(told[3][:1] == told[0] for told in sent), f"a note stays as it was written: {sent}")
+    _promise(sent[0] == sent[1] == sent[2], f"the same notes, whoever serves, streamed or not: {sent}")
+    with _Structured() as model:
+        bench = _Bench(driver, model)
+        reply = bench.send(ASKED, driver.build(bench.setup(gate=bench.appending(), structured=True)))
+        _promise(json.loads(reply.text) == {"answer": "yes"}, f"a structured answer ends the run: {reply.text}")
+        searches = CALL.name in bench.lists[0]
+        _promise(len(_noted_turns(model.requests[0])) == searches, "its turn has a note where the agent has a search")
 
 
-def _texts_of_user(request: dict[str, Any]) -> list[str]:
-    """What a request has the user say, message by message."""
-    said = request.get("messages") or request.get("input") or ()
-    return [json.dumps(message["content"]) for message in said if message.get("role") == "user"]
+def _noted_turns(request: dict[str, Any]) -> list[str]:
+    """The messages of the user in a request that a note has joined."""
+    messages = request.get("messages") or request.get("input") or ()
+    said = [json.dumps(message["content"]) for message in messages if message.get("role") == "user"]
+    return [turn for turn in said if BEGINS in turn]
 
 
 def check_the_search_may_be_misused(driver: Driver) -> None:
@@ -275,12 +289,13 @@ def check_a_sub_agent_decides_for_itself(driver: Driver) -> None:
 
 
 def check_handoffs(driver: Driver) -> None:
-    """What hands over to another agent is never cut, and hands over."""
-    with _HandingOver() as model:
-        bench = _Bench(driver, model)
-        bench.send(ASKED, driver.build(bench.setup(colleague="billing")))
-        _promise(bool(model.handed_over), f"a tool that hands over is offered: {bench.lists[0]}")
-        _promise("billing" in json.dumps(model.requests[-1]["messages"]), "the other agent is asked")
+    """What hands over to another agent is never cut, and hands over, whether tools join or not."""
+    for mode in ("drop", "append"):
+        with _HandingOver() as model:
+            bench = _Bench(driver, model)
+            bench.send(ASKED, driver.build(bench.setup(gate=bench.gate(mode=mode), colleague="billing")))
+            _promise(bool(model.handed_over), f"a tool that hands over is offered: {bench.lists[0]}")
+            _promise("billing" in json.dumps(model.requests[-1]["messages"]), "the other agent is asked")
 
 
 def check_approvals(driver: Driver) -> None:
