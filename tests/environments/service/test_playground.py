@@ -97,8 +97,12 @@ def test_the_page_asks_nobody_but_the_service_and_nothing_goes_wrong(page: Brows
 def test_the_page_opens_as_the_service_is_set(page: Browser, tmp_path: Path) -> None:
     own = "[gate]\nmean_tools = 3\nprices.uncached = 5.0\nprices.cached = 0.5\n"
     for settings, kept_first, code in (
-        ("", 8, "gate = Gate.start(tools, mean_tools=8)\n"),
-        (own, 3, "gate = Gate.start(tools, mean_tools=3, prices=camdf.Prices(uncached=5.0, cached=0.5))\n"),
+        ("", 8, "gate = Gate.start(tools, mean_tools=8, mode='drop')\n"),
+        (
+            own,
+            3,
+            "gate = Gate.start(tools, mean_tools=3, prices=camdf.Prices(uncached=5.0, cached=0.5), mode='drop')\n",
+        ),
     ):
         with running(folder_of(tmp_path / f"served-{kept_first}", settings)) as service:
             page.open(service.url, 1280)

@@ -18,7 +18,7 @@ from camdf.errors import CamdfError, UsageError, needs
 from camdf.gate import Gate, GateDecision, Guards, Limits, Rollout
 from camdf.gate.lists import openai
 from camdf.gate.target import Target
-from camdf.policies.rules import TopK
+from camdf.policies.rules import USUAL_TOOLS
 from camdf.prices import Prices
 from camdf.runtime.settings import checks_of
 from camdf.scorers.base import Scorer
@@ -225,7 +225,7 @@ def _written_program(
     prices: Prices | None,
 ) -> str:
     """A program that decides the same, with what was chosen and nothing else. Neither explores."""
-    policy = _policy_in_code(served.policy, gate)
+    policy = _policy_in_code(served)
     payoff = _payoff_in_code(worth)
     settings = _settings_in_code(gate, costs, prices)
     options = "".join(f", {name}={value}" for name, value in settings.items())
@@ -239,10 +239,12 @@ def _written_program(
         arguments = f'"{TASK}", [Tool(name) for name in scores], scores=scores{search}'
     elif gate.scorer is None:
         built = f"Gate({policy}, None, {payoff}{options})"
-    elif isinstance(gate.policy, TopK) and _is_usual_start(gate, served) and asked.tool_search:
+    elif _is_usual_start(gate, served) and asked.tool_search:
         if worth != Payoff(0.0):
             options = f", payoff={payoff}{options}"
-        built = f"Gate.start(tools, mean_tools={gate.policy.k}{options})"
+        if "mode" not in settings:
+            options = f"{options}, mode={gate.mode!r}"
+        built = f"Gate.start(tools, mean_tools={served.mean_tools or USUAL_TOOLS}{options})"
         arguments = "messages, tools"
     else:
         prepared = [f"from camdf.scorers import {type(gate.scorer).__name__}", ""]
@@ -256,12 +258,12 @@ def _is_usual_start(gate: Gate, served: GateSettings) -> bool:
     return served.policy == START and type(gate.scorer).__name__ == "Start"
 
 
-def _policy_in_code(source: str, gate: Gate) -> str:
-    if source in COLD_STARTS:
-        return f'camdf.cold_start("{COLD_STARTS[source]}")'
-    if source == START:
-        return f"camdf.{gate.policy!r}"
-    return f"camdf.load({json.dumps(source)})"
+def _policy_in_code(served: GateSettings) -> str:
+    if served.policy in COLD_STARTS:
+        return f'camdf.cold_start("{COLD_STARTS[served.policy]}")'
+    if served.policy == START:
+        return f"camdf.TopK({served.mean_tools or USUAL_TOOLS})"
+    return f"camdf.load({json.dumps(served.policy)})"
 
 
 def _payoff_in_code(worth: Payoff) -> str:
