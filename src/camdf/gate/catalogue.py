@@ -18,7 +18,7 @@ from camdf.errors import UsageError
 from camdf.gate.lists import last_marked
 from camdf.gate.memory import Identity
 from camdf.gate.settings import Guards, Limits
-from camdf.gate.tool_search import SEARCH_NAMES
+from camdf.gate.tool_search import SEARCH_NAMES, by_server, names_by_server
 from camdf.prices import Prices
 from camdf.runtime.forks import Locked
 from camdf.tools import FromServer, Tool, keyed, native_of, tools_as_given, unread_tool, viewed_tool
@@ -87,6 +87,12 @@ class Catalogue:
     def servers(self) -> dict[str, str]:
         """Where the tools come from whose server is known, by key."""
         return {key: tool.server for key, tool in self.tools.items() if tool.server}
+
+    def names(self, keys: Iterable[str], tokens: int, likely: Iterable[str] = ()) -> str:
+        """The names of some of its tools, by key, as the search has them; those of `likely` keys go first."""
+        untrusted = {self.tools[key].server for key in self.untrusted}
+        first = [(self.tools[key].server, self.tools[key].name) for key in likely]
+        return names_by_server(by_server(self.tools[key] for key in keys), tokens, untrusted=untrusted, likely=first)
 
     @cached_property
     def characters_of(self) -> dict[str, int]:

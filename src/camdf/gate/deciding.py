@@ -26,7 +26,6 @@ from camdf.gate.scoring import KnownScores, ScoredTurn, failure_reason, failure_
 from camdf.gate.settings import Guards, Limits
 from camdf.gate.shared import SharedByTenants
 from camdf.gate.terms import ConversationTerms
-from camdf.gate.tool_search import by_server, names_by_server
 from camdf.runtime.workers import Work
 
 T = TypeVar("T")
@@ -362,15 +361,12 @@ class Decider:
         """The names of what is not on the list, for the description of the tool search."""
         if not request.tool_search or mode not in ("drop", "append") or not unlisted:
             return ""
-        tools = request.catalogue.tools
-        likely: list[tuple[str, str]] = []
+        likely: list[str] = []
         # Where a memory knows what a conversation has, later turns have no ranking, and names must stay as they are. So
         # must those in a head, which follow from the tools alone.
         if mode == "drop" and (request.shown or request.conversation is None):
-            likely = [(tools[tool.name].server, tools[tool.name].name) for tool in fold.ranking]
-        untrusted = {tools[key].server for key in request.catalogue.untrusted}
-        hidden = by_server(tools[key] for key in unlisted)
-        return names_by_server(hidden, self.limits.search_names, untrusted=untrusted, likely=likely)
+            likely = [tool.name for tool in fold.ranking]
+        return request.catalogue.names(unlisted, self.limits.search_names, likely)
 
 
 def _warn_if_swapped(request: Request) -> None:

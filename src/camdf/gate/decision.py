@@ -41,7 +41,7 @@ swapped: `error` says more."""
 SHOWN = 5
 """How many tools an explanation names that the policy was not fitted on."""
 
-NOTES: dict[Mode, str] = {
+MODES_IN_WORDS: dict[Mode, str] = {
     "drop": "",
     "append": " Those that turns brought stand among the messages.",
     "defer": " Cut tools are deferred.",
@@ -148,7 +148,7 @@ class GateDecision:
     def explain(self) -> str:
         """The decision as a small table: every ranked tool, its score, its priced cost, and why it was kept or cut."""
         total = len(self.kept) + len(self.cut)
-        note = NOTES[self.mode]
+        note = MODES_IN_WORDS[self.mode]
         if self.needs_name:
             note += " It has no name, so it is neither explored nor split."
         lines = [f"Kept {len(self.kept)} of {total} tools: {self._because()}.{note}"]

@@ -35,7 +35,7 @@ from camdf.gate.shared import SharedByTenants
 from camdf.gate.target import Target, scored_among
 from camdf.gate.telemetry import Sink, add_to_span
 from camdf.gate.terms import ConversationTerms
-from camdf.gate.tool_search import FIND, FOUND, Answer, WrittenCall, by_server, listing, names_by_server, query_of
+from camdf.gate.tool_search import FIND, FOUND, Answer, WrittenCall, listing, query_of
 from camdf.gate.turns import Messages
 from camdf.gate.worth import cutting_pays
 from camdf.policies.base import Policy
@@ -466,10 +466,8 @@ class Gate(Locked):
         For a harness that lists a search without a conversation, as an MCP gateway does.
         """
         catalogue, _ = self._offered_tools(tools)
-        offered = [catalogue.tools[key] for key in catalogue.offered]
-        hidden = [tool for tool in offered if tool.name not in loaded]
-        untrusted = {tool.server for tool in hidden if self.guards.untrusted(tool)}
-        return names_by_server(by_server(hidden), self.limits.search_names, untrusted=untrusted)
+        hidden = [key for key in catalogue.offered if catalogue.tools[key].name not in loaded]
+        return catalogue.names(hidden, self.limits.search_names)
 
     def by_key(self, tools: Iterable[Any]) -> tuple[dict[str, Tool], dict[str, Any]]:
         """The `tools` by the names that a decision gives them: as the gate views them, and as the harness has them."""

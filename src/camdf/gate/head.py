@@ -11,7 +11,7 @@ from typing import Any
 
 from camdf.gate.catalogue import Catalogue
 from camdf.gate.settings import Limits
-from camdf.gate.tool_search import CALL, by_server, find_tool, names_by_server
+from camdf.gate.tool_search import CALL, find_tool
 from camdf.gate.turns import text_of
 from camdf.prices import CHARACTERS_PER_TOKEN
 
@@ -29,10 +29,10 @@ def core(catalogue: Catalogue, stays: Collection[str], limits: Limits, messages:
     if not wanted:
         return ()
     filled = _characters_before_turns(messages) + sum(map(catalogue.characters_of.__getitem__, stays))
+    if filled >= wanted:
+        return ()
     others = [key for key in catalogue.offered if key not in stays]
-    hidden = by_server(catalogue.tools[key] for key in others)
-    untrusted = {catalogue.tools[key].server for key in catalogue.untrusted}
-    names = names_by_server(hidden, limits.search_names, untrusted=untrusted)
+    names = catalogue.names(others, limits.search_names)
     filled += len(find_tool(names).definition()) + len(CALL.definition())
     filling: list[str] = []
     for key in catalogue.shortest:

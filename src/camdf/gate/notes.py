@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from camdf.gate.tool_search import FIND, LONGEST, schema_for_the_model
+from camdf.gate.tool_search import FIND, description_for_the_model, schema_for_the_model
 from camdf.tools import Tool
 
 TAG = "camdf_tools"
@@ -50,11 +50,9 @@ def line(tool: Tool, *, described: bool = True) -> str:
     if schema is None:
         return f"- {tool.name}: {FIND.name} describes it."
     told = f"- {tool.name}({_signature(schema)})"
-    description = tool.description
-    if len(description) > LONGEST:
-        description = f"{description[:LONGEST]}…"
-    if description.strip():
-        told = f"{told}: {_in_one_line(description)}"
+    description = _in_one_line(description_for_the_model(tool))
+    if description:
+        told = f"{told}: {description}"
     return told.replace("<", "&lt;")
 
 

@@ -248,10 +248,7 @@ def listing(found: Iterable[Any], every: Iterable[Any] = ()) -> str:
 
 
 def _in_full(tool: Tool) -> dict[str, Any]:
-    description = tool.description
-    if len(description) > LONGEST:
-        description = f"{description[:LONGEST]}…"
-    entry: dict[str, Any] = {"name": tool.name, "description": description}
+    entry: dict[str, Any] = {"name": tool.name, "description": description_for_the_model(tool)}
     schema = schema_for_the_model(tool)
     if schema is not None:
         entry["parameters"] = schema
@@ -393,6 +390,13 @@ def _all_parameters(tool: Tool) -> Collection[str] | None:
         return list(map(str, known))
     except Exception:
         return None
+
+
+def description_for_the_model(tool: Tool) -> str:
+    """The description of a tool as a model is told it: the beginning of one that is too long."""
+    if len(tool.description) <= LONGEST:
+        return tool.description
+    return f"{tool.description[:LONGEST]}…"
 
 
 def schema_for_the_model(tool: Tool) -> Any:
