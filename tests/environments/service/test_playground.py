@@ -96,6 +96,8 @@ def test_the_page_asks_nobody_but_the_service_and_nothing_goes_wrong(page: Brows
 
 def test_the_page_opens_as_the_service_is_set(page: Browser, tmp_path: Path) -> None:
     own = "[gate]\nmean_tools = 3\nprices.uncached = 5.0\nprices.cached = 0.5\n"
+    appending = '[gate]\nmean_tools = 4\nmode = "append"\n'
+    alone = "decision = gate.decide(messages, tools, takes_messages=False)\n"
     for settings, kept_first, code in (
         ("", 8, "gate = Gate.start(tools, mean_tools=8, mode='drop')\n"),
         (
@@ -103,6 +105,7 @@ def test_the_page_opens_as_the_service_is_set(page: Browser, tmp_path: Path) -> 
             3,
             "gate = Gate.start(tools, mean_tools=3, prices=camdf.Prices(uncached=5.0, cached=0.5), mode='drop')\n",
         ),
+        (appending, 4, f"gate = Gate.start(tools, mean_tools=4, mode='append')\n{alone}"),
     ):
         with running(folder_of(tmp_path / f"served-{kept_first}", settings)) as service:
             page.open(service.url, 1280)

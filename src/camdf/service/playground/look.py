@@ -230,8 +230,9 @@ def _written_program(
     settings = _settings_in_code(gate, costs, prices)
     options = "".join(f", {name}={value}" for name, value in settings.items())
     search = ", tool_search=True" if asked.tool_search else ""
+    alone = ", takes_messages=False" if gate.mode == "append" else ""
     prepared = [""]
-    arguments = f"messages, tools{search}"
+    arguments = f"messages, tools{search}{alone}"
     if asked.ranking is not UNSET:
         scores = {tool.name: tool.score for tool in asked.ranking}
         prepared = ["from camdf.tools import Tool", "", f"scores = {scores!r}"]
@@ -245,7 +246,7 @@ def _written_program(
         if "mode" not in settings:
             options = f"{options}, mode={gate.mode!r}"
         built = f"Gate.start(tools, mean_tools={served.mean_tools or USUAL_TOOLS}{options})"
-        arguments = "messages, tools"
+        arguments = f"messages, tools{alone}"
     else:
         prepared = [f"from camdf.scorers import {type(gate.scorer).__name__}", ""]
         built = f"Gate({policy}, {_scorer_in_code(gate.scorer, served)}, {payoff}{options})"
