@@ -15,7 +15,7 @@ from math import inf
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from camdf.errors import UsageError
-from camdf.gate.lists import last_marked
+from camdf.gate.lists import Mode, last_marked
 from camdf.gate.memory import Identity
 from camdf.gate.settings import Guards, Limits
 from camdf.gate.tool_search import SEARCH_NAMES, by_server, names_by_server
@@ -280,3 +280,11 @@ def _name_in_prices(prices: Mapping[str, float], key: str, tool: Tool) -> str:
         if name in prices:
             return name
     return tool.name
+
+
+def cost_of_rewriting(prices: PriceList | None, mode: Mode) -> Callable[[int], float]:
+    """What it costs that a provider reads so many characters anew, in modes that change a list, where prices say."""
+    rewriting: Callable[[int], float] | None = None
+    if mode in ("drop", "append", "shadow"):
+        rewriting = getattr(prices, "of_rewriting", None)
+    return rewriting or (lambda characters: 0.0)

@@ -16,44 +16,36 @@ from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any, Self, get_args
-from warnings import warn
 
 from camdf.core.payoff import Payoff, ValueFunction
 from camdf.datasets.examples import past_tasks, read_examples
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate.append import CHANNELS, Channels
-from camdf.gate.catalogue import Catalogue, CatalogueReader, PriceList
+from camdf.gate.catalogue import Catalogue, CatalogueReader, PriceList, cost_of_rewriting
 from camdf.gate.deciding import Decider
 from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.fold import Folding
 from camdf.gate.lists import Mode
 from camdf.gate.memory import Memory
 from camdf.gate.request import Question, RequestReader, Scores
-from camdf.gate.scoring import Judge, check_scorer, recalling, scorer_record
+from camdf.gate.scoring import Judge, check_scorer
 from camdf.gate.settings import GATE_CHECKS, Guards, Limits, Records, Rollout
-from camdf.gate.shared import SharedByTenants
+from camdf.gate.shared import SharedByTenants, settings_of_tenant
+from camdf.gate.start import settings_to_start
 from camdf.gate.target import Target, scored_among
 from camdf.gate.telemetry import Sink, add_to_span
 from camdf.gate.terms import ConversationTerms
 from camdf.gate.tool_search import FIND, FOUND, Answer, WrittenCall, listing, query_of
 from camdf.gate.turns import Messages
-from camdf.gate.worth import cutting_pays
 from camdf.policies.base import Policy
 from camdf.policies.models.past_tasks import PastTasks
-from camdf.policies.rules import USUAL_TOOLS, AcquireAll, FirstDay, TopK
 from camdf.runtime.forks import Locked
 from camdf.runtime.settings import checked_setting
 from camdf.scorers.base import Scorer
-from camdf.scorers.named import ScorerMismatch, scorer_for_tools
+from camdf.scorers.named import ScorerMismatch
 from camdf.scorers.trust_aware import TrustAware
-from camdf.scorers.with_examples import GivenExamples, tool_examples
+from camdf.scorers.with_examples import GivenExamples
 from camdf.tools import Tool, tools_by_key, viewed_tool
-
-WORDS_JOIN = (
-    "What the tools of these servers say of themselves joins the user's turns: {}. Name the servers that you trust: "
-    "guards=Guards(trusted=[...])."
-)
-"""What is said where a gate starts with servers that nobody vouches for."""
 
 
 class Gate(Locked):
@@ -150,9 +142,7 @@ class Gate(Locked):
             shared,
             self.records.tenant,
         )
-        of_rewriting = _costs_nothing
-        if self.mode in ("drop", "append", "shadow"):
-            of_rewriting = getattr(self.prices, "of_rewriting", _costs_nothing)
+        of_rewriting = cost_of_rewriting(self.prices, self.mode)
         places = self.guards.untrusted_places
         folding = Folding(shared.turn_scores, self.limits.at_least, self.limits.at_most, of_rewriting, places)
         self._decider = Decider(reader, self.guards, self.limits, terms, folding, shared)
@@ -189,28 +179,7 @@ class Gate(Locked):
         >>> [tool["function"]["name"] for tool in gate.decide("Do a thing for me", tools).openai()]
         ['tool_0', 'tool_1', 'find_tool', 'call_tool']
         """
-        if policy is not None and mean_tools is not None:
-            raise UsageError("For a policy of yours and a number of tools, take Gate.for_target, with some requests.")
-        payoff = settings.pop("payoff", None)
-        listed = list(tools_by_key(tools)[0].values())
-        if examples is not None and scorer is not None:
-            raise UsageError("Give the examples to that scorer: Start, BM25 and Embeddings take 'examples', too.")
-        if policy is None:
-            payoff = payoff or Payoff(0.0)
-            policy = AcquireAll()
-            if mean_tools is not None:
-                policy = TopK(mean_tools)
-            elif cutting_pays(listed, USUAL_TOOLS, settings.get("prices")):
-                policy = FirstDay()
-        if examples is not None:
-            examples = tool_examples(examples)
-        scorer = scorer or scorer_for_tools(listed, examples, scorer_record(policy))
-        if examples is not None:
-            policy = recalling(policy, past_tasks(examples.given), scorer)
-        unvouched = settings.get("guards", Guards()).unvouched(listed)
-        if unvouched and settings.get("mode", "append") == "append" and not isinstance(policy, AcquireAll):
-            warn(WORDS_JOIN.format(", ".join(unvouched)), stacklevel=2)
-        return cls(policy, scorer, payoff, **{"tool_search": True, "mode": "append", **settings})
+        return cls(**settings_to_start(tools, mean_tools, policy, scorer, examples, settings))
 
     @classmethod
     def for_target(
@@ -301,21 +270,7 @@ class Gate(Locked):
                 "The past requests that this gate explains decisions by are one tenant's own. Give the tenant its own: "
                 "for_tenant(name, policy=...)."
             )
-        guards = settings.get("guards", self.guards)
-        limits = settings.get("limits", self.limits)
-        is_own = {
-            "scorer": "scorer" in settings,
-            "records": "records" in settings,
-            "trusted": guards.trusted not in (None, self.guards.trusted),
-            "breaker": limits.breaker not in (None, self.limits.breaker),
-        }
-        for name in filter(is_own.get, is_own):
-            raise UsageError(
-                f"All tenants share scorer, trusted servers, breaker and records. Make a Gate of its own "
-                f"for another {name!r}."
-            )
-        settings["guards"] = replace(guards, trusted=self.guards.trusted)
-        settings["limits"] = replace(limits, breaker=self.limits.breaker)
+        settings = settings_of_tenant(settings, self.guards, self.limits)
         gate = self._with_settings(**settings, records=replace(self.records, tenant=tenant))
         own = settings.keys() & {"policy", "payoff"} or gate.rollout.explore_pressure != self.rollout.explore_pressure
         gate._build(self._decider.shared, gate._decider.terms if own else self._decider.terms)
@@ -485,8 +440,3 @@ class Gate(Locked):
         if (sink := self._decider.shared.sink) is not None:
             sink.put(decision)
         return decision
-
-
-def _costs_nothing(characters: int) -> float:
-    """What rewriting a cached prompt costs where prices do not say."""
-    return 0.0
