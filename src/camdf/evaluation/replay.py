@@ -14,7 +14,7 @@ from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings, Stri
 from camdf.core.resampling import Interval, paired_bootstrap
 from camdf.core.stopping import prefix_oracle
 from camdf.evaluation.splits import Split
-from camdf.gate.ranking import handed_over
+from camdf.gate.fold import handed_over
 from camdf.policies.base import Policy
 from camdf.policies.rules import AcquireAll
 

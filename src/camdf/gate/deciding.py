@@ -18,9 +18,9 @@ from warnings import warn
 from camdf.gate.append import Addition
 from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.finding import found
-from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError
+from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError, trusted_part
 from camdf.gate.lists import Mode, list_for_the_model
-from camdf.gate.ranking import Ranking, trusted_part
+from camdf.gate.ranking import Ranking
 from camdf.gate.request import Question, Request, RequestReader
 from camdf.gate.scoring import KnownScores, ScoredTurn, failure_reason, failure_type
 from camdf.gate.settings import Guards, Limits

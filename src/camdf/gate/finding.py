@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from camdf.gate.fold import Folding
-from camdf.gate.ranking import trusted_part
+from camdf.gate.fold import Folding, trusted_part
 from camdf.gate.request import Request
 from camdf.gate.scoring import KnownScores
 from camdf.gate.tool_search import sharing_words

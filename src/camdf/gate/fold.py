@@ -18,14 +18,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from camdf.gate.decision import Reason
-from camdf.gate.ranking import Ranked, Ranking, handed_over, needs_none, trusted_part
+from camdf.gate.ranking import Ranked, Ranking
 from camdf.gate.request import Request
 from camdf.gate.scoring import Judge, KnownScores, ScoredTurn, TurnScores
 from camdf.gate.turns import Call, Turn
+from camdf.scorers.base import says_nothing
 
 REMEMBERED = "remembered"
 """Stands for the first turn with signal where a memory knows it, or what the history has of tools that joined."""
 
+MOST_LIKELY = 0.5
+"""A task is taken to need no tool from this chance on."""
 
 NO_CANDIDATES = ScoredTurn(())
 """The scores of any turn where there is nothing to score."""
@@ -251,3 +254,58 @@ def _not_worth_rewriting(tool: Ranked) -> Ranked:
 
 def _appended(kept: tuple[str, ...], more: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*kept, *more)))
+
+
+def trusted_part(ranking: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
+    """The part of a ranking that decides whether a turn says anything: trusted tools, unless there are none."""
+    if not ranking or ranking[-1].trusted:  # the others come last
+        return ranking
+    return tuple([tool for tool in ranking if tool.trusted]) or ranking
+
+
+def needs_none(chance: float | None) -> bool:
+    """Whether a task most likely needs no tool."""
+    return chance is not None and chance >= MOST_LIKELY
+
+
+def handed_over(
+    scores: Sequence[float],
+    chosen: Sequence[bool],
+    stays: Sequence[bool],
+    at_least: int = 0,
+    at_most: int | None = None,
+    *,
+    named: bool = False,
+    none: float | None = None,
+) -> list[bool] | None:
+    """Which tools of a list are handed over, the best first: those chosen and those that stay, within bounds.
+
+    None where nothing is decided: the scores prefer no tool, or no tool is chosen, none is `named` by the task and none
+    has to be handed over. A choice of no tool is a decision where the task most likely needs none, with a chance `none`
+    of at least a half: a tool that is too expensive may still be needed. Where the chosen are too few, the best of the
+    rest are handed over too. Where they are too many, the last that need not stay are left out. What stays counts, and
+    is handed over even beyond `at_most`.
+
+    >>> handed_over([0.9, 0.5, 0.4, 0.2], [True, False, False, True], [False] * 4, at_least=3)
+    [True, True, False, True]
+    >>> handed_over([0.9, 0.5, 0.4, 0.2], [True, True, False, False], [False, False, False, True], at_most=2)
+    [True, False, False, True]
+    >>> handed_over([0.5, 0.5], [True, True], [False, False]), handed_over([0.5, 0.4], [False] * 2, [False] * 2)
+    (None, None)
+    >>> handed_over([0.5, 0.4], [False] * 2, [False, True], none=0.6)
+    [False, True]
+    """
+    decided = named or at_least > 0 or any(chosen) or needs_none(none)
+    if not decided or says_nothing(scores):
+        return None
+    handed = [one or other for one, other in zip(chosen, stays, strict=True)]
+    count = sum(handed)
+    if count < at_least:
+        rest = [place for place, held in enumerate(handed) if not held]
+        for place in rest[: at_least - count]:
+            handed[place] = True
+    if at_most is not None and count > at_most:
+        loose = [place for place, held in enumerate(handed) if held and not stays[place]]
+        for place in loose[max(len(loose) - (count - at_most), 0) :]:
+            handed[place] = False
+    return handed

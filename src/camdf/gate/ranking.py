@@ -1,4 +1,4 @@
-"""The candidates of a decision in rank order: which of them are handed over, and a picture of them.
+"""The candidates of a decision in rank order, and a picture of them.
 
 The picture shows scores and costs, the kept costs adding up: plain SVG for a browser or a notebook, and lines of text
 for a terminal.
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import NamedTuple
-
-from camdf.scorers.base import says_nothing
 
 ROW = 22
 TOP = 58
@@ -30,9 +28,6 @@ INK = "#222222"
 FAINT = "#777777"
 MOST_ROWS = 60
 """Longer rankings end in a line that counts the rest."""
-
-MOST_LIKELY = 0.5
-"""A task is taken to need no tool from this chance on."""
 
 CUT_LINES = 5
 """How many of the cut tools a terminal shows below the last kept one."""
@@ -67,61 +62,6 @@ class Ranking(NamedTuple):
     tools: tuple[Ranked, ...] = ()
     none: float | None = None
     """How likely the turn is to need no tool, where the policy learned that from tasks that needed none."""
-
-
-def trusted_part(ranking: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
-    """The part of a ranking that decides whether a turn says anything: trusted tools, unless there are none."""
-    if not ranking or ranking[-1].trusted:  # the others come last
-        return ranking
-    return tuple([tool for tool in ranking if tool.trusted]) or ranking
-
-
-def needs_none(chance: float | None) -> bool:
-    """Whether a task most likely needs no tool."""
-    return chance is not None and chance >= MOST_LIKELY
-
-
-def handed_over(
-    scores: Sequence[float],
-    chosen: Sequence[bool],
-    stays: Sequence[bool],
-    at_least: int = 0,
-    at_most: int | None = None,
-    *,
-    named: bool = False,
-    none: float | None = None,
-) -> list[bool] | None:
-    """Which tools of a list are handed over, the best first: those chosen and those that stay, within bounds.
-
-    None where nothing is decided: the scores prefer no tool, or no tool is chosen, none is `named` by the task and none
-    has to be handed over. A choice of no tool is a decision where the task most likely needs none, with a chance `none`
-    of at least a half: a tool that is too expensive may still be needed. Where the chosen are too few, the best of the
-    rest are handed over too. Where they are too many, the last that need not stay are left out. What stays counts, and
-    is handed over even beyond `at_most`.
-
-    >>> handed_over([0.9, 0.5, 0.4, 0.2], [True, False, False, True], [False] * 4, at_least=3)
-    [True, True, False, True]
-    >>> handed_over([0.9, 0.5, 0.4, 0.2], [True, True, False, False], [False, False, False, True], at_most=2)
-    [True, False, False, True]
-    >>> handed_over([0.5, 0.5], [True, True], [False, False]), handed_over([0.5, 0.4], [False] * 2, [False] * 2)
-    (None, None)
-    >>> handed_over([0.5, 0.4], [False] * 2, [False, True], none=0.6)
-    [False, True]
-    """
-    decided = named or at_least > 0 or any(chosen) or needs_none(none)
-    if not decided or says_nothing(scores):
-        return None
-    handed = [one or other for one, other in zip(chosen, stays, strict=True)]
-    count = sum(handed)
-    if count < at_least:
-        rest = [place for place, held in enumerate(handed) if not held]
-        for place in rest[: at_least - count]:
-            handed[place] = True
-    if at_most is not None and count > at_most:
-        loose = [place for place, held in enumerate(handed) if held and not stays[place]]
-        for place in loose[max(len(loose) - (count - at_most), 0) :]:
-            handed[place] = False
-    return handed
 
 
 def waterfall(title: str, ranking: Sequence[Ranked]) -> str:
