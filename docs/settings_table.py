@@ -20,7 +20,7 @@ from typing import Any
 from camdf.core import features
 from camdf.core.payoff import Payoff
 from camdf.examples.asking import Wanted
-from camdf.gate import Guards, Limits, Records, Rollout
+from camdf.gate import Guards, Limits, Privilege, Records, Rollout
 from camdf.gate.target import Target
 from camdf.gate.worth import Conversation
 from camdf.policies.registry import LIBRARY
@@ -31,7 +31,7 @@ from camdf.scorers import BM25, Fusion, Necessity
 from camdf.service import config
 
 TABLES: dict[str, dict[str, type[Any]]] = {
-    "settings": {kind.__name__: kind for kind in (Guards, Limits, Rollout, Records)},
+    "settings": {kind.__name__: kind for kind in (Guards, Privilege, Limits, Rollout, Records)},
     "worth": {kind.__name__: kind for kind in (Payoff, Target, Prices, Conversation, Wanted, Necessity)},
     "keys": {
         "[gate]": config.GateSettings,

@@ -128,7 +128,7 @@ def test_what_may_be_offered_is_asked_anew_of_a_function() -> None:
 
 def test_what_is_kept_is_bounded_in_number_and_size() -> None:
     kept = Catalogues()
-    reader = CatalogueReader(Guards(), Limits(), None, kept)
+    reader = CatalogueReader(Guards(), None, Limits(), None, kept)
     for number in range(2 * LISTS_KEPT):
         reader.read([definition("a", f"Does {number}.", {})])
     assert len(kept._kept) == LISTS_KEPT

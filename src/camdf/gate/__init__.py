@@ -2,7 +2,9 @@
 
 from camdf.gate.decision import GateDecision
 from camdf.gate.gate import Gate
+from camdf.gate.journal import Journal
 from camdf.gate.memory import RedisMemory
+from camdf.gate.privilege import Privilege
 from camdf.gate.ranking import Ranked
 from camdf.gate.settings import Guards, Limits, Records, Rollout
 from camdf.runtime.breaker import Breaker
@@ -13,7 +15,9 @@ __all__ = [
     "Gate",
     "GateDecision",
     "Guards",
+    "Journal",
     "Limits",
+    "Privilege",
     "Ranked",
     "Records",
     "RedisMemory",

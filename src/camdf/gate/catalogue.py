@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from camdf.errors import UsageError
 from camdf.gate.lists import Mode, last_marked
 from camdf.gate.memory import Identity
-from camdf.gate.settings import Guards, Limits
+from camdf.gate.privilege import Privilege
+from camdf.gate.settings import Guards, Limits, names_of_one
 from camdf.gate.tool_search import SEARCH_NAMES, by_server, names_by_server
 from camdf.prices import Prices
 from camdf.runtime.forks import Locked
@@ -67,6 +68,9 @@ class Catalogue:
     marked: str = ""
     """Key of the last tool that says where a cached prompt ends; "" where none does."""
 
+    bound: frozenset[str] = frozenset()
+    """Keys of the tools that run only where something brings them, where the gate has a privilege."""
+
     @cached_property
     def content(self) -> int:
         """Equal for lists whose candidates neither a scorer nor a policy can tell apart."""
@@ -88,6 +92,10 @@ class Catalogue:
         """Where the tools come from whose server is known, by key."""
         return {key: tool.server for key, tool in self.tools.items() if tool.server}
 
+    def full_names(self, keys: Iterable[str]) -> frozenset[str]:
+        """What tools are called in every request, by key: "mail/send", or the name where no server is known."""
+        return frozenset(self.tools[key].full_name for key in keys)
+
     def names(self, keys: Iterable[str], tokens: int, likely: Iterable[str] = ()) -> str:
         """The names of some of its tools, by key, as the search has them; those of `likely` keys go first."""
         untrusted = {self.tools[key].server for key in self.untrusted}
@@ -101,8 +109,9 @@ class Catalogue:
 
     @cached_property
     def shortest(self) -> tuple[str, ...]:
-        """Keys of the trusted tools that can be cut, those with the shortest definitions first."""
-        can_fill = [key for key in self.costs if key not in self.untrusted and self.characters_of[key]]
+        """Keys of the trusted tools that can be cut and may always run, the shortest definitions first."""
+        left_out = self.untrusted | self.bound
+        can_fill = [key for key in self.costs if key not in left_out and self.characters_of[key]]
         return tuple(sorted(can_fill, key=lambda key: (self.characters_of[key], key)))
 
     @cached_property
@@ -112,24 +121,35 @@ class Catalogue:
 
     @cached_property
     def keys_by_name(self) -> dict[str, list[str]]:
-        """Keys of the tools that may be offered, by the name of a tool, where that is another."""
+        """Keys of the tools that may be offered, by the name of a tool: the one that it is itself comes first."""
         keys: dict[str, list[str]] = {}
         for key in self.offered:
-            name = self.tools[key].name
-            if name != key:
-                keys.setdefault(name, []).append(key)
-        return keys
+            keys.setdefault(self.tools[key].name, []).append(key)
+        return {name: sorted(named, key=lambda key: key != name) for name, named in keys.items()}
+
+    def aligned(self, scores: Mapping[str, float] | Sequence[float]) -> list[float]:
+        """A harness's own scores, by name or in the order of the tools, one for every candidate."""
+        if not self.costs:
+            return []
+        if isinstance(scores, Mapping):
+            return [scores[key] if key in scores else scores[self.tools[key].name] for key in self.costs]
+        by_key = dict(zip(self.tools, scores, strict=True))
+        return [by_key[key] for key in self.costs]
 
 
-def unread_catalogue(tools: Iterable[Any], *, refuse: bool) -> tuple[Catalogue, dict[str, Any]]:
-    """A list that could not be read, and its tools as they came: all may be offered, or, to `refuse` them, none."""
+def unread_catalogue(tools: Iterable[Any], *, refuse: bool, binds: bool) -> tuple[Catalogue, dict[str, Any]]:
+    """A list that could not be read, and its tools as they came: all may be offered, or, to `refuse` them, none.
+
+    Where a privilege `binds`, nobody knows what they do, so all are bound.
+    """
     listed = list(tools) if isinstance(tools, (list, tuple)) else []
     natives = list(map(native_of, listed))
     by_key = keyed(map(unread_tool, natives))
     if refuse:
         return Catalogue(by_key), {}
     offered = dict(zip(by_key, natives, strict=True))
-    return Catalogue(by_key, tuple(by_key), marked=last_marked(offered)), offered
+    bound = frozenset(by_key) if binds else frozenset[str]()
+    return Catalogue(by_key, tuple(by_key), marked=last_marked(offered), bound=bound), offered
 
 
 def _length_of(tool: Tool) -> int:
@@ -208,12 +228,21 @@ class Catalogues(Locked):
 class CatalogueReader:
     """Reads lists of tools by the guards, limits and prices of a gate."""
 
-    def __init__(self, guards: Guards, limits: Limits, prices: PriceList | None, catalogues: Catalogues) -> None:
+    def __init__(
+        self,
+        guards: Guards,
+        privilege: Privilege | None,
+        limits: Limits,
+        prices: PriceList | None,
+        catalogues: Catalogues,
+    ) -> None:
         self.guards = guards
+        self.privilege = privilege
         self.limits = limits
         self.prices = prices
         self.catalogues = catalogues
-        self.keeps = guards.digests is None and not callable(guards.allow) and isinstance(prices, Prices | None)
+        asks = callable(guards.allow) or callable(getattr(privilege, "effects", None))
+        self.keeps = guards.digests is None and not asks and isinstance(prices, Prices | None)
         """Whether a list that stays the same is read the same again: a function may change its answer at any time, and
         a digest tells apart what is equal to Python, as 1 and true."""
 
@@ -238,7 +267,10 @@ class CatalogueReader:
         costs, unpriced, problem = self._priced_tools(tools, offered, sizes, untrusted)
         natives = dict(zip(tools, map(native_of, listed), strict=True))
         marked = last_marked({key: natives[key] for key in offered})
-        return Catalogue(tools, offered, untrusted, costs, unpriced, problem, sum(sizes.values()), marked)
+        bound: frozenset[str] = frozenset()
+        if self.privilege is not None:
+            bound = frozenset(offered) - _free_tools(self.privilege, guards, tools, offered)
+        return Catalogue(tools, offered, untrusted, costs, unpriced, problem, sum(sizes.values()), marked, bound)
 
     def _priced_tools(
         self, tools: Mapping[str, Tool], offered: Iterable[str], ranked: Container[str], untrusted: Container[str]
@@ -262,6 +294,20 @@ class CatalogueReader:
                 if key not in untrusted:
                     unpriced.append(key)
         return costs, tuple(unpriced), problem
+
+
+def _free_tools(
+    privilege: Privilege, guards: Guards, tools: Mapping[str, Tool], offered: Iterable[str]
+) -> frozenset[str]:
+    """Keys of the tools that may always run. The name alone means none of an untrusted server."""
+    own_names = names_of_one(tools)
+    free: list[str] = []
+    for key in offered:
+        tool = tools[key]
+        called = [tool.full_name] if guards.untrusted(tool) else own_names[key]
+        if tool.readable and privilege.is_free(tool, called):
+            free.append(key)
+    return frozenset(free)
 
 
 def _cost_function(prices: PriceList | None) -> Callable[[str, Tool], float]:

@@ -18,7 +18,7 @@ from warnings import warn
 from camdf.gate.append import Addition
 from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.finding import found
-from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError, trusted_part
+from camdf.gate.fold import Fold, Folding, Outcome, UnscoredError, trusted_part, without_shut
 from camdf.gate.lists import Mode, list_for_the_model
 from camdf.gate.ranking import Ranking
 from camdf.gate.request import Question, Request, RequestReader
@@ -60,6 +60,8 @@ class Decider:
     terms: ConversationTerms
     folding: Folding
     shared: SharedByTenants
+    binds: bool = False
+    """Whether a decision says what may run."""
 
     def decide(self, question: Question) -> GateDecision:
         """The decision on a question."""
@@ -161,7 +163,7 @@ class Decider:
             turn = known.turns.get(subject)
             if turn is None:
                 unscored.append(subject)
-            elif request.settled and not unscored and self._settles(request, turn):
+            elif request.settled and not request.asking and not unscored and self._settles(request, turn):
                 break
         return unscored
 
@@ -212,6 +214,14 @@ class Decider:
         """What the turns make of the tools, once they are scored, or as many as could be."""
         if request.stopped:
             return Outcome(Fold(reason=request.stopped), request.error)
+        outcome = self._outcome(request, scored)
+        if not request.bound:
+            return outcome
+        brought = self.folding.brought(request, scored)
+        return outcome._replace(fold=without_shut(outcome.fold, request.bound - brought), brought=brought)
+
+    def _outcome(self, request: Request, scored: KnownScores) -> Outcome:
+        """What came of the turns, and what was raised on the way."""
         reason: Reason = "scorer failed"
         error = ""
         if scored.failure is not None:
@@ -239,7 +249,7 @@ class Decider:
             searches = request.tool_search and not request.terms.load_all
             nothing = fold.reason == "nothing needed"
             kept = self._kept_undecided(request, searches=searches, nothing=nothing)
-            return self._decision(request, kept, fold, outcome.error, is_open=not (request.before or nothing))
+            return self._decision(request, kept, outcome, is_open=not (request.before or nothing))
         offered = request.catalogue.offered
         followed = judge.exploring if outcome.explores else judge
         kept = offered if followed is None else fold.kept
@@ -248,8 +258,9 @@ class Decider:
             if not request.shown:
                 kept = self._with_remembered(request, request.conversation, kept, explores=outcome.explores)
         if followed is None:
-            return self._decision(request, offered, fold._replace(reason="explored"), explored=True)
-        return self._decision(request, kept, fold, outcome.error, pressure=followed.payoff.cost_pressure)
+            seen = outcome._replace(fold=fold._replace(reason="explored"), error="")
+            return self._decision(request, offered, seen, explored=True)
+        return self._decision(request, kept, outcome, pressure=followed.payoff.cost_pressure)
 
     def _with_remembered(
         self, request: Request, name: str, kept: Collection[str], *, explores: bool
@@ -286,8 +297,7 @@ class Decider:
         self,
         request: Request,
         kept: Iterable[str],
-        fold: Fold,
-        error: str = "",
+        outcome: Outcome,
         *,
         is_open: bool = False,
         explored: bool = False,
@@ -296,7 +306,9 @@ class Decider:
         """What the harness gets, by the mode."""
         catalogue = request.catalogue
         natives = request.natives
-        stays = tuple(dict.fromkeys([key for key in (*kept, *request.forced) if key in natives]))
+        fold = outcome.fold
+        shut = request.bound - outcome.brought
+        stays = tuple(dict.fromkeys([key for key in (*kept, *request.forced) if key in natives and key not in shut]))
         parts = Parts(stays, stays, stays)
         mode = request.terms.mode
         if mode == "append" and (request.channel is None or explored):
@@ -324,8 +336,10 @@ class Decider:
             ranking=fold.ranking,
             none=fold.none,
             vector=fold.vector,
-            error=error,
+            error=outcome.error,
             open=is_open,
+            may_run=catalogue.full_names(natives.keys() - shut) if self.binds else None,
+            brought=tuple(sorted([catalogue.tools[key].full_name for key in outcome.brought])),
             tool_search=request.tool_search,
             hidden=self._names_of_hidden(request, mode, fold, unlisted),
             conversation=request.name or "",

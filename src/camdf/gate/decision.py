@@ -94,6 +94,13 @@ class GateDecision:
     joined: tuple[str, ...] = ()
     """In mode "append": all tools that turns brought, in the history or not."""
 
+    may_run: frozenset[str] | None = field(default=None, repr=False)
+    """The closed set of the tools that may run, by name or as "mail/send", where the gate has a `Privilege`. Hand it
+    to `Gate.answer`. None where every tool that may be offered may run."""
+
+    brought: tuple[str, ...] = ()
+    """Those of them that may run since the user's own words ask for them."""
+
     explored: bool = False
     """Part of the exploration share: this task saw every tool, so its log is free of the policy's own censoring."""
 
@@ -177,6 +184,10 @@ class GateDecision:
             if len(unknown) > SHOWN:
                 names += f" and {len(unknown) - SHOWN} more"
             lines.append(f"Refit: {share} were not there when the policy was fitted: {names}.")
+        if self.may_run is not None:
+            asked_for = ", ".join(self.brought) or "none"
+            others = len(self.may_run) - len(self.brought)
+            lines.append(f"May run: {others} at any time; asked for in the user's own words: {asked_for}.")
         if self.refused:
             lines.append(f"Refused, not authorized: {', '.join(map(self._name_with_server, self.refused))}.")
         return "\n".join(lines)
@@ -317,12 +328,24 @@ class GateDecision:
             "camdf.open": self.open,
             "camdf.named": bool(self.conversation),
             "camdf.error": self.error,
+            "camdf.brought": list(self.brought),
             "camdf.kept": list(self.kept),
             "camdf.cut": list(self.cut),
             "camdf.refused": list(self.refused),
             "camdf.ranking.names": [tool.name for tool in self.ranking],
             "camdf.ranking.scores": [tool.score for tool in self.ranking],
             "camdf.priced_cost": self.priced_cost,
+        }
+
+    def journal_entry(self) -> Mapping[str, Any]:
+        """What a journal keeps of the decision: what the user's words brought, and nothing that anybody said."""
+        return {
+            "event": "decided",
+            "decision": self.id,
+            "policy": self.policy_digest,
+            "reason": self.reason,
+            "brought": list(self.brought),
+            "may_run": len(self.may_run or ()),
         }
 
     def _because(self) -> str:

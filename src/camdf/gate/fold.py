@@ -13,8 +13,10 @@ tool that the request forced and the model called by its own name is added even 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from camdf.gate.decision import Reason
@@ -32,6 +34,13 @@ MOST_LIKELY = 0.5
 
 NO_CANDIDATES = ScoredTurn(())
 """The scores of any turn where there is nothing to score."""
+
+
+BROUGHT = 2
+"""How many tools with effects a turn brings under a policy that learned nothing: those that its words rank first."""
+
+NEAR = 0.2
+"""And only those that score at least so much of the turn's best tool."""
 
 
 class UnscoredError(Exception):
@@ -70,6 +79,8 @@ class Outcome(NamedTuple):
     fold: Fold
     error: str = ""
     explores: bool = False
+    brought: frozenset[str] = frozenset()
+    """Of the tools that run only where they are asked for, those that the user's own words bring."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +132,32 @@ class Folding:
                 else:
                     raise UnscoredError
         return now
+
+    def brought(self, request: Request, scored: KnownScores) -> frozenset[str]:
+        """Of the tools that run only where they are asked for, those that the user's own words bring.
+
+        Of a policy that learned nothing, the best by the words; of another, what it chooses. A turn without scores
+        brings nothing, and so does one on which a policy breaks.
+        """
+        keys: set[str] = set()
+        for turn in request.asked if request.asking else ():
+            keys.update(turn.keys)
+            known = scored.turns.get(turn.subject)
+            if known is not None:
+                for judge in request.judges:
+                    with suppress(Exception):
+                        keys |= self._brought_by_turn(request, known, judge, scored)
+        return request.bound & keys
+
+    def _brought_by_turn(self, request: Request, turn: ScoredTurn, judge: Judge, scored: KnownScores) -> set[str]:
+        ranking = self.ranking(request, turn, judge, scored)
+        if ranking is None or needs_none(ranking.none):
+            return set()
+        if judge.policy.only_ranks:
+            ranking = best_ranked(ranking, request.bound)
+        trusted = [tool.name for tool in ranking.tools if tool.kept and tool.trusted]
+        others = [tool.name for tool in ranking.tools if tool.kept and not tool.trusted]
+        return {*trusted, *others[: self.untrusted_places]}
 
     def ranking(self, request: Request, turn: ScoredTurn, judge: Judge, scored: KnownScores) -> Ranking | None:
         """The candidates of a turn in rank order; None where time is up and the judge has not spoken."""
@@ -246,6 +283,33 @@ class Folding:
             adds = left
         too_dear = added - adds
         return tuple([_not_worth_rewriting(tool) if tool.name in too_dear else tool for tool in ranking])
+
+
+def best_ranked(ranking: Ranking, bound: Collection[str]) -> Ranking:
+    """A ranking that keeps the best of the tools with effects, `BROUGHT` of trusted servers and as many of others."""
+    scores = [tool.score for tool in trusted_part(ranking.tools)]
+    least = inf if says_nothing(scores) else NEAR * max(scores, default=0.0)
+    left = {True: BROUGHT, False: BROUGHT}
+    tools: list[Ranked] = []
+    for tool in ranking.tools:
+        kept = tool.name in bound and tool.score >= least and left[tool.trusted] > 0
+        left[tool.trusted] -= kept
+        tools.append(tool._replace(kept=kept))
+    return ranking._replace(tools=tuple(tools))
+
+
+def without_shut(fold: Fold, shut: Collection[str]) -> Fold:
+    """What turns make of the tools, without those that may not run."""
+    if not shut:
+        return fold
+    ranking = [_shut(tool) if tool.kept and tool.name in shut else tool for tool in fold.ranking]
+    joined = [(place, tuple([key for key in keys if key not in shut])) for place, keys in fold.joined]
+    kept = tuple([key for key in fold.kept if key not in shut])
+    return fold._replace(kept=kept, ranking=tuple(ranking), joined=tuple(joined))
+
+
+def _shut(tool: Ranked) -> Ranked:
+    return tool._replace(kept=False, why="the user's own words do not ask for it")
 
 
 def _not_worth_rewriting(tool: Ranked) -> Ranked:

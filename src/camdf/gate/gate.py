@@ -27,6 +27,7 @@ from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.fold import Folding
 from camdf.gate.lists import Mode
 from camdf.gate.memory import Memory
+from camdf.gate.privilege import Privilege, check_binding
 from camdf.gate.request import Question, RequestReader, Scores
 from camdf.gate.scoring import Judge, check_scorer
 from camdf.gate.settings import GATE_CHECKS, Guards, Limits, Records, Rollout
@@ -80,6 +81,8 @@ class Gate(Locked):
             (`camdf.gate.append.CHANNELS`). All others get a note. Give your own where a proxy has other names.
         scorer_mismatch: "allow" takes another scorer than the policy was fitted with, which "refuse" does not.
         guards: Which tools may be offered, which must stay, and which servers are believed.
+        privilege: Which tools may run only where the user's own words brought them. None lets every tool run that may
+            be offered.
         limits: How much a decision may take, and how many tools it may keep.
         rollout: For which conversations the gate cuts, which of them explore, and what switches it off.
         records: What is kept of conversations, and who is told of decisions.
@@ -97,6 +100,7 @@ class Gate(Locked):
         channels: Channels = CHANNELS,
         scorer_mismatch: ScorerMismatch = "refuse",
         guards: Guards = Guards(),
+        privilege: Privilege | None = None,
         limits: Limits = Limits(),
         rollout: Rollout = Rollout(),
         records: Records = Records(),
@@ -109,12 +113,15 @@ class Gate(Locked):
                 "The 'mode' of Gate must be that of the conversations which are cut for, where there is a rollout: "
                 f"{', '.join(word for word in get_args(Mode) if word != 'shadow')}. Got {mode!r} instead."
             )
+        explores_all = rollout.explore > 0 and rollout.explore_pressure is None
+        check_binding(privilege, mode, everyone=rollout.everyone, explores_all=explores_all)
         self.mode = mode
         self.prices = prices
         self.tool_search = tool_search
         self.channels = channels
         self.scorer_mismatch: ScorerMismatch = scorer_mismatch
         self.guards = guards
+        self.privilege = privilege
         self.limits = limits
         self.rollout = rollout
         self.records = records
@@ -135,17 +142,19 @@ class Gate(Locked):
             self.mode,
             self.channels,
             self.guards,
+            self.privilege,
             self.limits,
             self.rollout,
             terms,
-            CatalogueReader(self.guards, self.limits, self.prices, shared.catalogues),
+            CatalogueReader(self.guards, self.privilege, self.limits, self.prices, shared.catalogues),
             shared,
             self.records.tenant,
         )
         of_rewriting = cost_of_rewriting(self.prices, self.mode)
         places = self.guards.untrusted_places
         folding = Folding(shared.turn_scores, self.limits.at_least, self.limits.at_most, of_rewriting, places)
-        self._decider = Decider(reader, self.guards, self.limits, terms, folding, shared)
+        binds = self.privilege is not None
+        self._decider = Decider(reader, self.guards, self.limits, terms, folding, shared, binds)
 
     @classmethod
     def start(
@@ -318,6 +327,7 @@ class Gate(Locked):
         tool_search: bool | None = None,
         model: str = "",
         takes_messages: bool = True,
+        permitted: Collection[str] | None = None,
     ) -> GateDecision:
         """The tools that a conversation gets.
 
@@ -335,10 +345,12 @@ class Gate(Locked):
             model: The model that gets the tools, for mode "append".
             takes_messages: Whether the harness sends the decision's messages, for mode "append": where it takes tools
                 alone, give False, and the first decision stands.
+            permitted: Where the task is another agent's words and not the user's: what may run beside what is free,
+                as `may_run` of that agent's decision. For a gate with a privilege.
         """
         searches = self.tool_search if tool_search is None else tool_search
         asked = (task, tools, self.limits.seconds, conversation, keep, forced, scores, searches, model, takes_messages)
-        return self._counted_and_reported(self._decider.decide(Question(*asked)))
+        return self._counted_and_reported(self._decider.decide(Question(*asked, permitted)))
 
     async def adecide(
         self,
@@ -352,11 +364,12 @@ class Gate(Locked):
         tool_search: bool | None = None,
         model: str = "",
         takes_messages: bool = True,
+        permitted: Collection[str] | None = None,
     ) -> GateDecision:
         """`decide`, for an event loop, which goes on in the meantime."""
         searches = self.tool_search if tool_search is None else tool_search
         asked = (task, tools, self.limits.seconds, conversation, keep, forced, scores, searches, model, takes_messages)
-        return self._counted_and_reported(await self._decider.decide_async(Question(*asked)))
+        return self._counted_and_reported(await self._decider.decide_async(Question(*asked, permitted)))
 
     def decide_scored(
         self, task: str, tools: Iterable[Any], scores: Scores, *, keep: Iterable[str] = (), forced: Iterable[str] = ()
@@ -382,22 +395,50 @@ class Gate(Locked):
         """
         return self._decider.find(Question(query, tools, self.limits.seconds), most)
 
-    def answer(self, call: Any, tools: Iterable[Any]) -> Answer:
+    def answer(self, call: Any, tools: Iterable[Any], may_run: Collection[str] | None = None) -> Answer:
         """What to do with a call that the model wrote: run which tool with which arguments, or answer with words.
 
-        `call` is one of OpenAI chat or Responses, Anthropic or MCP, as the client has it; `tools` are all that there
-        are. It answers `find_tool`, and reads what `call_tool` means. Nothing is run here. Never raises.
+        It answers `find_tool`, and reads what `call_tool` means. Nothing is run here. Never raises.
+
+        Args:
+            call: One of OpenAI chat or Responses, Anthropic or MCP, as the client has it.
+            tools: All that there are.
+            may_run: That of the decision, where the gate has a privilege; without it, what is free may run.
         """
         written = WrittenCall.from_client(call)
         try:
             catalogue, natives = self._offered_tools(tools)
             offered = {catalogue.tools[key].name: natives[key] for key in reversed(natives)}
         except Exception:
+            catalogue = Catalogue({})
             offered = {}
         if written.name == FIND.name and FIND.name not in offered:
             matches = self.find(query_of(written.arguments), tools)
             return Answer(written.id, None, listing(matches, offered.values()))
-        return written.answer(offered)
+        answer = written.answer(offered)
+        if answer.run is None:
+            return answer
+        if may_run is None:
+            may_run = catalogue.full_names({*catalogue.offered} - catalogue.bound)
+        key = next(key for key in catalogue.offered if catalogue.tools[key].name == answer.run.name)
+        words = self.refusal(catalogue.tools[key], may_run, answer.run.arguments)
+        return Answer(written.id, None, words) if words else answer
+
+    def refusal(self, native: Any, may_run: Collection[str] | None, arguments: Mapping[str, Any] | None = None) -> str:
+        """What a model is told of a call that may not run; "" where it may. For a harness that is about to run it.
+
+        Args:
+            native: The tool, as its framework has it.
+            may_run: That of the latest decision of the conversation. Only where the gate has a privilege, it counts,
+                and None lets nothing run.
+            arguments: Those of the call, for `Privilege.ask`.
+        """
+        tool = viewed_tool(native)
+        if not self.guards.authorized(tool):
+            return f"{tool.name[:200]} may not be used."
+        if self.privilege is None:
+            return ""
+        return self.privilege.refusal(tool, may_run or (), arguments or {})
 
     async def afind(self, query: str, tools: Iterable[Any], most: int = FOUND) -> list[Any]:
         """`find`, for an event loop, which goes on in the meantime."""
@@ -437,6 +478,9 @@ class Gate(Locked):
             self.counts[decision.reason] += 1
         with suppress(Exception):  # a broken exporter is no reason to fail
             add_to_span(decision)
+        if self.privilege is not None:
+            with suppress(Exception):  # a call that has effects is refused where nothing can be written
+                self.privilege.note(decision.journal_entry())
         if (sink := self._decider.shared.sink) is not None:
             sink.put(decision)
         return decision

@@ -13,11 +13,23 @@ from camdf.gate.catalogue import Catalogue, CatalogueReader, unread_catalogue
 from camdf.gate.decision import Reason
 from camdf.gate.head import core
 from camdf.gate.lists import Mode, has_search
+from camdf.gate.privilege import Privilege
 from camdf.gate.scoring import Judge, ScoredTurn, failure_type
 from camdf.gate.settings import Dealt, Guards, Limits, Rollout
 from camdf.gate.shared import SharedByTenants
-from camdf.gate.terms import ConversationTerms, Terms, conversation_named, readable, remembered_by
-from camdf.gate.turns import READ, Call, Event, Messages, Turn, are_messages, events, standing_turns
+from camdf.gate.terms import ConversationTerms, Terms, conversation_named, names_in, readable, remembered_by
+from camdf.gate.turns import (
+    READ,
+    Call,
+    Event,
+    Messages,
+    OwnWords,
+    Turn,
+    are_messages,
+    events,
+    only_agrees,
+    standing_turns,
+)
 from camdf.scorers.base import ends
 from camdf.tools import tools_by_key
 
@@ -45,6 +57,9 @@ class Question:
 
     takes_messages: bool = True
     """Whether the harness sends the messages of the decision, in which tools join."""
+
+    permitted: Collection[str] | None = None
+    """Where the task is another agent's words: the tools that may run beside those that are free."""
 
     began: float = field(default_factory=monotonic)
 
@@ -80,6 +95,12 @@ class Request:
 
     forced: tuple[str, ...] = ()
     """Keys that this request alone insists on."""
+
+    bound: frozenset[str] = frozenset()
+    """Keys of the tools that run only where the user's own words bring them (`camdf.gate.privilege`)."""
+
+    asking: bool = False
+    """Whether the user's own words can bring any of these."""
 
     tool_search: bool = False
     """Whether the agent can reach a tool that is not on its list."""
@@ -161,8 +182,15 @@ class Request:
     @property
     def subjects(self) -> list[str]:
         """What the turns that are decided on are about, each once, the oldest first, without those that say nothing."""
-        said = [turn.subject for turn in self.turns if turn.subject and not turn.greets and turn not in self.standing]
-        return list(dict.fromkeys(said))
+        turns = [turn for turn in self.turns if not turn.greets and turn not in self.standing]
+        if self.asking:
+            turns = sorted({*turns, *self.asked}, key=lambda turn: turn.place)
+        return list(dict.fromkeys([turn.subject for turn in turns if turn.subject]))
+
+    @cached_property
+    def asked(self) -> tuple[Turn, ...]:
+        """The turns that can bring tools which run only where they are asked for, if any can."""
+        return tuple([turn for turn in self.turns if turn.asks and turn.subject and not only_agrees(turn.subject)])
 
     def additions(self, joined: Iterable[tuple[int, Sequence[str]]]) -> tuple[Addition, ...]:
         """What joins the messages: what turns bring, less what the history has already and what is on the list."""
@@ -178,15 +206,22 @@ class Request:
         return tuple(additions)
 
 
-def aligned(scores: Scores, catalogue: Catalogue) -> list[float]:
-    """The harness's own scores, one for every candidate."""
-    tools = catalogue.tools
-    if not catalogue.costs:
-        return []
-    if isinstance(scores, Mapping):
-        return [scores[key] if key in scores else scores[tools[key].name] for key in catalogue.costs]
-    by_key = dict(zip(tools, scores, strict=True))
-    return [by_key[key] for key in catalogue.costs]
+def read_task(task: str | Messages, most: int | None = None, are_own: OwnWords | None = None) -> tuple[Event, ...]:
+    """The turns and calls of a history; of a text, one turn. What cannot be read says nothing.
+
+    An OverflowError where it has more than `most` characters.
+    """
+    try:
+        if isinstance(task, (list, tuple)):
+            return events(task, most, are_own)
+        text = readable(task)
+    except OverflowError:
+        raise
+    except Exception:
+        return ()
+    if most is not None and len(text) > most:
+        raise OverflowError
+    return (Turn(ends(text, READ)),)
 
 
 def meant_by(events: Iterable[Event], catalogue: Catalogue, natives: Mapping[str, Any]) -> tuple[Event, ...]:
@@ -197,28 +232,21 @@ def meant_by(events: Iterable[Event], catalogue: Catalogue, natives: Mapping[str
     meant: list[Event] = []
     for event in events:
         if isinstance(event, Turn):
-            meant.append(_meant_turn(event, catalogue, natives))
+            meant.append(_meant_turn(event, catalogue))
         else:
             meant.append(_meant_call(event, catalogue, natives))
     return tuple(meant)
 
 
-def _keys_of_name(name: str, catalogue: Catalogue, natives: Mapping[str, Any]) -> list[str]:
-    keys = catalogue.keys_by_name.get(name, [])
-    if name in natives and catalogue.tools[name].name == name:
-        return [name, *keys]
-    return keys
-
-
-def _meant_turn(turn: Turn, catalogue: Catalogue, natives: Mapping[str, Any]) -> Turn:
-    keys = _keys_of_name(turn.subject, catalogue, natives)
+def _meant_turn(turn: Turn, catalogue: Catalogue) -> Turn:
+    keys = catalogue.keys_by_name.get(turn.subject, [])
     if not keys:
         return turn
     return turn._replace(keys=tuple(keys), greets=False)
 
 
 def _meant_call(call: Call, catalogue: Catalogue, natives: Mapping[str, Any]) -> Call:
-    keys = _keys_of_name(call.tool, catalogue, natives)
+    keys = catalogue.keys_by_name.get(call.tool, [])
     if not keys and call.tool in natives:
         keys = [call.tool]
     there = [key for key in keys if call.server and catalogue.tools[key].server == call.server]
@@ -244,33 +272,6 @@ def turned_round(question: Question) -> Question | None:
     return replace(question, task=asked, tools=task)
 
 
-def read_task(task: str | Messages, most: int | None = None) -> tuple[Event, ...]:
-    """The turns and calls of a history; of a text, one turn. What cannot be read says nothing.
-
-    An OverflowError where it has more than `most` characters.
-    """
-    try:
-        if isinstance(task, (list, tuple)):
-            return events(task, most)
-        text = readable(task)
-    except OverflowError:
-        raise
-    except Exception:
-        return ()
-    if most is not None and len(text) > most:
-        raise OverflowError
-    return (Turn(ends(text, READ)),)
-
-
-def names_in(given: Iterable[str]) -> frozenset[str]:
-    """The names in what a harness hands over, which may be one of them, or anything."""
-    try:
-        names = (given,) if isinstance(given, str) else given
-        return frozenset(str.__str__(name) for name in names if isinstance(name, str))
-    except Exception:
-        return frozenset()
-
-
 @dataclass(frozen=True)
 class RequestReader:
     """Reads questions, and never raises, whatever a harness hands over."""
@@ -278,6 +279,7 @@ class RequestReader:
     mode: Mode
     channels: Channels
     guards: Guards
+    privilege: Privilege | None
     limits: Limits
     rollout: Rollout
     terms: ConversationTerms
@@ -334,7 +336,14 @@ class RequestReader:
             tools = catalogue.tools
             forced = tuple([key for key in catalogue.offered if guards.called(key, tools[key], insisted)])
         guarded = dict.fromkeys(catalogue.unpriced, "its cost is not known")
-        guarded |= guards.guarded(catalogue.tools, catalogue.offered, names_in(question.keep))
+        keep = names_in(question.keep)
+        guarded |= guards.guarded(catalogue.tools, catalogue.offered, keep)
+        bound = frozenset[str]()
+        if catalogue.bound:
+            permitted = {key for key, tool in catalogue.tools.items() if tool.full_name in (question.permitted or ())}
+            named = guards.named(catalogue.tools, catalogue.offered, keep)
+            bound = catalogue.bound.difference(named, forced, permitted)
+            guarded = {key: why for key, why in guarded.items() if key not in bound}
         terms = self.terms.terms_for(conversation, dealt, self.mode, is_under_way=shown and len(events) > 1)
         channel: Channel | None = None
         filling: tuple[str, ...] = ()
@@ -356,6 +365,8 @@ class RequestReader:
             authorized=authorized,
             withheld=withheld,
             forced=forced,
+            bound=bound,
+            asking=bool(bound) and question.permitted is None,
             tool_search=searches or (self.mode == "defer" and has_search(natives.values())),
             found_by_name=self.mode == "defer",
             channel=channel,
@@ -386,7 +397,8 @@ class RequestReader:
         if len(catalogue.offered) > limits.tools or left < 0:
             return "request too large", "", ()
         try:
-            events = meant_by(read_task(task, left), catalogue, natives)
+            own_words = None if self.privilege is None else self.privilege.own_words
+            events = meant_by(read_task(task, left, own_words), catalogue, natives)
         except OverflowError:
             return "request too large", "", ()
         if catalogue.problem and not catalogue.costs:
@@ -411,7 +423,7 @@ class RequestReader:
         subject = request.turns[-1].subject
         try:
             named = request.conversation is not None
-            given = aligned(scores, request.catalogue)
+            given = request.catalogue.aligned(scores)
             turn = self.shared.turn_scores.given(subject, request.catalogue, given, request.own, is_named=named)
         except Exception as error:
             return replace(request, stopped="scores refused", error=failure_type(error))
@@ -419,13 +431,15 @@ class RequestReader:
 
     def unread(self, question: Question, error: Exception) -> Request:
         """A request whose tools could not be read, or not in time: all of them as they came, or none to be safe."""
-        catalogue, natives = unread_catalogue(question.tools, refuse=self.guards.refuse)
+        binds = self.privilege is not None
+        catalogue, natives = unread_catalogue(question.tools, refuse=self.guards.refuse, binds=binds)
         dealt = self.rollout.dealt(None, is_history=True)
         terms = self.terms.terms_for(None, dealt, self.mode, is_under_way=False)
         return Request(
             catalogue=catalogue,
             natives=natives,
-            guarded=dict.fromkeys(natives, "not read"),
+            guarded={} if binds else dict.fromkeys(natives, "not read"),
+            bound=catalogue.bound,
             terms=terms,
             judges=terms.judges,
             dealt=dealt,

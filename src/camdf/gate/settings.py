@@ -20,6 +20,7 @@ from camdf.gate.append import NativeChannel
 from camdf.gate.decision import GateDecision
 from camdf.gate.lists import Mode
 from camdf.gate.memory import ConversationStore
+from camdf.gate.privilege import Privilege
 from camdf.gate.tool_search import NAME_TOKENS
 from camdf.runtime import settings as checks
 from camdf.runtime.breaker import Breaker
@@ -94,12 +95,14 @@ class Guards(Settings):
         """Keys of the tools that may be offered, in their order."""
         if not self.refuse:
             return tuple([key for key, tool in tools.items() if not deceptive(tool.name)])
-        meant = _tools_by_name(tools.values())
-        return tuple(
-            key
-            for key, tool in tools.items()
-            if self.authorized(tool, [name for name in _names_of(tool) if meant[name] == {(tool.server, tool.name)}])
-        )
+        own_names = names_of_one(tools)
+        return tuple([key for key, tool in tools.items() if self.authorized(tool, own_names[key])])
+
+    def named(self, tools: Mapping[str, Tool], offered: Iterable[str], keep: Collection[str]) -> frozenset[str]:
+        """Keys of the tools that the harness names itself: pinned ones, and those to `keep`."""
+        if not keep and not self.pinned:
+            return frozenset()
+        return frozenset(key for key in offered if self.called(key, tools[key], {*self.pinned, *keep}))
 
     def authorized(self, tool: Tool, called: Sequence[str] | None = None) -> bool:
         """Whether a tool may be offered, by the names that mean it and no other tool of its list."""
@@ -390,6 +393,15 @@ def _names_of(tool: Tool) -> tuple[str, ...]:
     return (tool.name,)
 
 
+def names_of_one(tools: Mapping[str, Tool]) -> dict[str, list[str]]:
+    """The names that mean a tool of a list and no other, by key."""
+    meant = _tools_by_name(tools.values())
+    return {
+        key: [name for name in _names_of(tool) if meant[name] == {(tool.server, tool.name)}]
+        for key, tool in tools.items()
+    }
+
+
 def _tools_by_name(tools: Iterable[Tool]) -> dict[str, set[tuple[str, str]]]:
     """Which tools a name means: those that have it as their full name, else those that have it as their name."""
     full: dict[str, set[tuple[str, str]]] = {}
@@ -420,6 +432,7 @@ GATE_CHECKS: dict[str, checks.Check] = {
         )
     ),
     "guards": checks.instance_of(Guards),
+    "privilege": checks.or_none(checks.instance_of(Privilege), "a list that is advice"),
     "limits": checks.instance_of(Limits),
     "rollout": checks.instance_of(Rollout),
     "records": checks.instance_of(Records),

@@ -7,6 +7,7 @@ narrows in the middle.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import sha256
 from os import urandom
 from time import monotonic
@@ -107,3 +108,12 @@ def readable(text: object) -> str:
         return str(text).strip()
     except Exception:
         return ""
+
+
+def names_in(given: Iterable[str]) -> frozenset[str]:
+    """The names in what a harness hands over, which may be one of them, or anything."""
+    try:
+        names = (given,) if isinstance(given, str) else given
+        return frozenset(str.__str__(name) for name in names if isinstance(name, str))
+    except Exception:
+        return frozenset()

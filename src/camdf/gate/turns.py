@@ -14,7 +14,7 @@ that is but greetings and thanks ("Good morning!"), it says nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 from unicodedata import combining, normalize
 
@@ -88,8 +88,31 @@ PHRASES = {
 }
 """What says nothing of the tools that are wanted, by language; apostrophes and hyphens are left out."""
 
+AGREEMENTS = {
+    "en": "do it, do so, do that, please do, go ahead, go for it, go on, proceed, continue, carry on, confirm, "
+    "confirmed, i confirm, i agree, agreed, approve, approved, i approve, accept, accepted, i accept, correct, "
+    "exactly, right, that is right, that s right, that is correct, that s correct, sounds good, looks good, "
+    "that works, works for me, that is fine, that s fine, fine by me, as you suggested, as you suggest, as you say, "
+    "absolutely, definitely, of course, yup, make it so, let s do it, let s go, y, k, then, now",
+    "de": "mach das, mach es, mach weiter, weiter, weitermachen, nur zu, los, leg los, tu das, tu es, genau, richtig, "
+    "stimmt, das stimmt, einverstanden, bestätigt, ich bestätige, ich bin einverstanden, passt, das passt, jawohl, "
+    "natürlich, selbstverständlich, gern, gerne, wie du meinst, wie vorgeschlagen, so machen wir es, dann, jetzt",
+    "es": "hazlo, hágalo, adelante, continúa, continúe, sigue, siga, procede, proceda, confirmo, confirmado, correcto, "
+    "exacto, exactamente, así es, por supuesto, claro que sí, está bien, me parece bien, acepto, como dices, ahora",
+    "fr": "vas y, allez y, fais le, faites le, fais ça, continue, continuez, poursuis, poursuivez, confirmé, "
+    "je confirme, exact, exactement, c est ça, c est bon, bien entendu, absolument, j accepte, ça marche, "
+    "comme tu dis, comme vous dites, comme proposé, maintenant",
+    "ja": "やって, やってください, お願い, 進めて, 進めてください, 続けて, 続けてください, 実行して, "
+    "実行してください, 確認しました, 承認します, その通り, その通りです, 正しい, もちろん, 結構です, 大丈夫, "
+    "大丈夫です, 同意します, いいよ, いいです",
+}
+"""What agrees to something that somebody else has said, by language, beside the words above."""
+
 LONGEST_GREETING = 100
-"""A longer text is no greeting."""
+"""A longer text is no greeting, and no agreement."""
+
+SUMMARY = "summary"
+"""The role of a message that stands for the user's words and is not the user's own, as an adapter files it."""
 
 _INJECTED = re.compile(rf"<({'|'.join(INJECTED)})\b[^<>]*>.*?(?:</\1>|\Z)", re.DOTALL)
 _WORDS = re.compile(r"[^\W_]+")
@@ -114,6 +137,9 @@ class Turn(NamedTuple):
     keys: tuple[str, ...] = ()
     """The tools of the request whose name it is: some harnesses look a tool up that way."""
 
+    asks: bool = True
+    """Whether the user's own words ask for something: a summary does not have them, and "yes, do it" only agrees."""
+
 
 class Call(NamedTuple):
     """A tool that the assistant called."""
@@ -131,9 +157,15 @@ class Call(NamedTuple):
 
 Event: TypeAlias = Turn | Call
 
+OwnWords: TypeAlias = Callable[[Mapping[str, Any]], bool]
+"""Says of a message under the user's name whether these are the user's own words."""
 
-def events(messages: Messages, most: int | None = None) -> tuple[Event, ...]:
+
+def events(messages: Messages, most: int | None = None, are_own: OwnWords | None = None) -> tuple[Event, ...]:
     """The user's turns and the assistant's calls, in order; an OverflowError beyond `most` characters.
+
+    `are_own` says of a message under the user's name whether these are the user's own words. Without it all are, but
+    for what stands beside the results of tools.
 
     >>> first, second = events([
     ...     {"role": "user", "content": "Book a flight"}, {"role": "assistant", "content": "Which date?"},
@@ -143,6 +175,7 @@ def events(messages: Messages, most: int | None = None) -> tuple[Event, ...]:
     """
     events: list[Event] = []
     said: list[str] = []
+    own: list[bool] = []
     before = 0
     for place, message in enumerate(messages):
         without = without_note(message).message
@@ -151,14 +184,26 @@ def events(messages: Messages, most: int | None = None) -> tuple[Event, ...]:
             raise OverflowError
         if is_turn(message):
             said.append(ends(own_words(ends(text_of(without.get("content")), INJECTED_IN)), READ))
+            own.append(_is_own(message, are_own))
             about = subject(said)
-            events.append(Turn(about, before, place, greets(about)))
+            asks = all(own[_first_of_subject(said) :]) and not only_agrees(said[-1])
+            events.append(Turn(about, before, place, greets(about), asks=asks))
         elif isinstance(message, Mapping):
             events += _calls_in(message)
         if isinstance(message, Mapping):
             events += (Call(name, joins=True) for name in names_added(message))
         before += size
     return tuple(events)
+
+
+def _is_own(message: Mapping[str, Any], are_own: OwnWords | None) -> bool:
+    """Whether a turn's message is the user's own. A harness writes beside results, as reminders to the model."""
+    if message.get("role") != "user" or any(map(_is_result, _parts_of(message.get("content")))):
+        return False
+    try:
+        return are_own is None or bool(are_own(message))
+    except Exception:
+        return False
 
 
 def standing_turns(events: Sequence[Event]) -> tuple[Turn, ...]:
@@ -178,10 +223,15 @@ def subject(turns: Sequence[str]) -> str:
     """
     if not turns or not turns[-1]:
         return ""
+    return "\n".join(filter(None, turns[_first_of_subject(turns) :]))
+
+
+def _first_of_subject(turns: Sequence[str]) -> int:
+    """Where that begins which the last of some turns is about."""
     first = len(turns) - 1
     while first > 0 and len(turns) - first <= MOST_BEFORE and words_in(turns[first]) <= SHORT:
         first -= 1
-    return "\n".join(filter(None, turns[first:]))
+    return first
 
 
 def words_in(text: str) -> int:
@@ -193,11 +243,14 @@ def words_in(text: str) -> int:
 
 def is_turn(message: Any) -> bool:
     """Whether a message is the user's own, and not a carrier of tool results."""
-    if not isinstance(message, Mapping) or message.get("role") != "user":
+    if not isinstance(message, Mapping) or message.get("role") not in ("user", SUMMARY):
         return False
     parts = _parts_of(message.get("content"))
-    results = [isinstance(part, Mapping) and part.get("type") == "tool_result" for part in parts]
-    return not (results and all(results))
+    return not parts or not all(map(_is_result, parts))
+
+
+def _is_result(part: Any) -> bool:
+    return isinstance(part, Mapping) and part.get("type") == "tool_result"
 
 
 def are_messages(given: Any) -> bool:
@@ -263,6 +316,17 @@ def _calls_in(message: Mapping[str, Any]) -> Iterator[Call]:
             yield Call(str(inner["name"]))
 
 
+def only_agrees(text: str) -> bool:
+    """Whether a text has no words but greetings, thanks and agreement: what it agrees to, somebody else has said.
+
+    >>> only_agrees("Yes, please do it."), only_agrees("Gerne, mach das!"), only_agrees("はい、お願いします")
+    (True, True, True)
+    >>> only_agrees("Yes, send it to Bo")
+    False
+    """
+    return len(text) <= LONGEST_GREETING and _AGREEMENT.fullmatch(_plain_words(text)) is not None
+
+
 def greets(text: str) -> bool:
     """Whether a text has no words but greetings, thanks and openings; case, accents and punctuation do not matter.
 
@@ -278,5 +342,10 @@ def _plain_words(text: str) -> str:
     return "".join(f"{word} " for word in _WORDS.findall("".join(letters)))
 
 
-_KNOWN = [_plain_words(phrase) for phrases in PHRASES.values() for phrase in phrases.split(", ")]
+def _plain_phrases(by_language: Mapping[str, str]) -> list[str]:
+    return [_plain_words(phrase) for phrases in by_language.values() for phrase in phrases.split(", ")]
+
+
+_KNOWN = _plain_phrases(PHRASES)
 _GREETING = re.compile(f"(?:{'|'.join(_KNOWN)})*")
+_AGREEMENT = re.compile(f"(?:{'|'.join([*_KNOWN, *_plain_phrases(AGREEMENTS)])})*")

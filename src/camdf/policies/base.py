@@ -52,6 +52,11 @@ class Policy(ABC):
         return False
 
     @property
+    def only_ranks(self) -> bool:
+        """Whether it learns nothing from labels, so that it says no more of a tool than where it ranks."""
+        return type(self).fit is Policy.fit
+
+    @property
     def by_turn(self) -> Policy:
         """What decides where every turn of a conversation gets tools of its own (mode "append")."""
         return self
