@@ -12,6 +12,8 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from camdf.cli.blas_threads import one_blas_thread
 from camdf.cli.logs import (
     FILES,
@@ -175,7 +177,7 @@ def _recalling_examples(policy: Policy, examples: Path, renames: Renames) -> Pol
 def recall_warning(policy: Policy, logged: LoggedTasks) -> list[str]:
     """That a policy decides without past requests, if so; an error where these tasks cannot be compared with them."""
     past: PastTasks | None = getattr(policy, "past_", None)
-    if past is not None:
+    if past is not None and past.dimensions:
         vectors = logged.rankings.vectors
         past.check_vectors(0 if vectors is None else vectors.shape[1], "these tasks have")
     elif policy.recalls:
@@ -229,17 +231,26 @@ def _read_tasks(options: argparse.Namespace, *, explored_only: bool = False) -> 
 def uncensored_tasks(options: argparse.Namespace, policy: Policy) -> Uncensored:
     """The tasks of a command, as a policy's own scorer ranks them, without those from which a gate had cut tools."""
     if is_log(options, options.data):
-        return seeing_every_tool(ranked_log(options, options.data, *scorer_for(policy, options)).logged)
+        read = seeing_every_tool(ranked_log(options, options.data, *scorer_for(policy, options)).logged)
+        return _with_users_for(policy, read, options)
     check_scores(policy, scored_by(options.data), options)
     try:
         with shown("MB read", after=1.0) as progress:
             read = read_uncensored(options.data, progress)
     except DataError as error:
         raise with_hint(error, options.data) from None
+    read = _with_users_for(policy, read, options)
     logged = renamed(read.logged, chosen_renames(options))
     if logged is read.logged:
         return read
     return read._replace(logged=logged, digests=read.digests | {logged.digest()})
+
+
+def _with_users_for(policy: Policy, read: Uncensored, options: argparse.Namespace) -> Uncensored:
+    """The same tasks, with the users who asked where the policy recalls what they needed before."""
+    if not policy.recalls:
+        return read
+    return read._replace(logged=_with_users(read.logged, _asked_by_task(options)))
 
 
 class TasksToFit(NamedTuple):
@@ -349,12 +360,28 @@ def _check_replaceable(path: Path) -> None:
 def _tasks_to_fit(options: argparse.Namespace) -> TasksToFit:
     """Tasks that are read here, or a sample that Spark draws of mined ones; in dollars where prices are named."""
     tasks = _sampled_on_spark(options) or _whole_tasks_to_fit(options)
-    return tasks._replace(logged=in_dollars(options, tasks.logged))
+    logged = in_dollars(options, tasks.logged)
+    if options.remember is not None:
+        logged = _with_users(logged, tasks.asked)
+    return tasks._replace(logged=logged)
+
+
+def _with_users(logged: LoggedTasks, asked: dict[str, AskedBy]) -> LoggedTasks:
+    """Tasks with the hashed ids of those who asked, where the data say who."""
+    users = [asked.get(task_id, AskedBy()).user for task_id in logged.task_ids.tolist()]
+    written = logged.rankings.users
+    if not any(users) and written is not None:
+        key = id_key()
+        users = [hashed(user, key) for user in written.tolist()]
+    if not any(users):
+        return logged
+    return replace(logged, rankings=replace(logged.rankings, users=np.array(users, dtype=np.str_)))
 
 
 def _whole_tasks_to_fit(options: argparse.Namespace) -> TasksToFit:
     logged, scorer = _read_tasks(options, explored_only=options.explored_only)
-    return TasksToFit(logged, scorer, _asked_by_task(options))
+    asked = {} if options.remember is None else _asked_by_task(options)
+    return TasksToFit(logged, scorer, asked)
 
 
 def _sampled_on_spark(options: argparse.Namespace) -> TasksToFit | None:
@@ -371,8 +398,6 @@ def _sampled_on_spark(options: argparse.Namespace) -> TasksToFit | None:
 
 def _asked_by_task(options: argparse.Namespace) -> dict[str, AskedBy]:
     """What `TasksToFit.asked` has."""
-    if options.remember is None:
-        return {}
     if is_log(options, options.data):
         log = read_log(options, options.data, listed_tools(options.tools))
         key = id_key() if "user" in log.columns else b""
@@ -386,9 +411,7 @@ def _tasks_to_remember(options: argparse.Namespace, tasks: TasksToFit) -> PastTa
     """What is kept of the tasks of a log, the latest as the log has them."""
     known = [tasks.asked.get(task_id, AskedBy()) for task_id in tasks.logged.task_ids.tolist()]
     texts = tuple(asked.text for asked in known) if options.keep_text else ()
-    users = tuple(asked.user for asked in known)
-    past = replace(PastTasks.all_of(tasks.logged), texts=texts, users=users if any(users) else ())
-    return past.bounded()
+    return replace(PastTasks.all_of(tasks.logged), texts=texts).bounded()
 
 
 def _unread_examples(options: argparse.Namespace, past: PastTasks | None) -> list[str]:
@@ -409,10 +432,8 @@ def _print_fitted(
         print(f"what was asked, by the vectors of the tasks, {helps}")
     noise = result.label_noise
     print(f"at most about {noise.rate:.1%} of labels look wrong (95% interval up to {noise.at_most:.1%})")
-    if past:
-        print(f"similar past requests help, and {options.remember} has {len(past)} of them")
-    elif options.remember is not None:
-        print("similar past requests do not help, and none is kept")
+    if options.remember is not None:
+        print(_what_past_requests_do(options, result.policy, past))
     for line in unread:
         print(line)
     print(f"wrote {options.output}")
@@ -420,6 +441,18 @@ def _print_fitted(
     if past:
         command += f" --examples {quote(str(options.remember))}"
     print(f"On newer tasks: {command}")
+
+
+def _what_past_requests_do(options: argparse.Namespace, policy: Policy, past: PastTasks | None) -> str:
+    """Whether similar past requests help, and those of whoever asks, in a sentence."""
+    helping = []
+    if getattr(policy, "with_past_", None) is not None:
+        helping.append("similar past requests")
+    if getattr(policy, "own_multiple_", 0.0):
+        helping.append("a user's own past requests")
+    if past is None or not helping:
+        return "past requests do not help, and none is kept"
+    return f"{' and '.join(helping)} help, and {options.remember} has {len(past)} of them"
 
 
 def _load_prior(options: argparse.Namespace) -> ExpectedPayoffBySet | None:

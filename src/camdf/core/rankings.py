@@ -37,7 +37,7 @@ class Rankings:
 
     Shapes: `scores`, `costs` and `tool_ids` are (n, m); `lengths` is (n,). Row i uses its first `lengths[i]` entries;
     the rest is padding. `tool_ids` points into `catalogue`. `vectors` (n, d) are the tasks' texts as vectors of
-    length 1, where somebody gave them.
+    length 1, where somebody gave them. `users` (n,) are the names of those who asked, "" where it is not known who.
 
     Build one with `Rankings.from_scores`; the bare constructor takes arrays and checks them.
     """
@@ -48,6 +48,7 @@ class Rankings:
     tool_ids: Ints
     catalogue: tuple[str, ...]
     vectors: Floats | None = None
+    users: Strings | None = None
 
     def __post_init__(self) -> None:
         if self.scores.ndim != 2:
@@ -64,6 +65,8 @@ class Rankings:
             raise UsageError(_must("vectors", "Rankings", f"have a row for each of the {n} tasks", self.vectors.shape))
         if self.vectors is not None and not np.isfinite(self.vectors).all():
             raise UsageError(_must("vectors", "Rankings", "be finite", self.vectors))
+        if self.users is not None and self.users.shape != (n,):
+            raise UsageError(_must("users", "Rankings", f"have a name for each of the {n} tasks", self.users.shape))
         if n and not (self.lengths.min() >= 0 and self.lengths.max() <= m):
             raise UsageError(_must("lengths", "Rankings", f"lie between 0 and {m}", self.lengths))
         listed = self.listed
@@ -168,7 +171,7 @@ class Rankings:
 
     def arrays_of_tasks(self) -> dict[str, Any]:
         """Every array that has a row for each task, by its name."""
-        held = {name: getattr(self, name) for name in ("scores", "costs", "lengths", "tool_ids", "vectors")}
+        held = {name: getattr(self, name) for name in ("scores", "costs", "lengths", "tool_ids", "vectors", "users")}
         return {name: part for name, part in held.items() if part is not None}
 
     def order_by(self, keys: Floats) -> Ints:
@@ -304,7 +307,7 @@ class LoggedTasks:
         return replace(self, rankings=self.rankings.padded_to(width), required=np.pad(self.required, extra))
 
     def digest(self) -> str:
-        """SHA-256 of all that a fit reads: scores, costs, tools, vectors, required sets and groups, not padding."""
+        """SHA-256 of the tasks: scores, costs, tools, vectors, required sets and groups, not padding, nor who asked."""
         import hashlib  # loads OpenSSL, which most decisions never need
 
         r = self.rankings
@@ -320,12 +323,13 @@ class LoggedTasks:
 
 
 def joined(first: LoggedTasks, second: LoggedTasks) -> LoggedTasks:
-    """The tasks of both, over one catalogue; vectors are kept where both have them."""
+    """The tasks of both, over one catalogue; vectors and users are kept where both have them."""
     catalogue = tuple(dict.fromkeys(first.rankings.catalogue + second.rankings.catalogue))
     position = {name: i for i, name in enumerate(catalogue)}
     width = max(first.rankings.width, second.rankings.width)
     both = [first.padded_to(width), second.padded_to(width)]
     vectors = [part.rankings.vectors for part in both if part.rankings.vectors is not None]
+    users = [part.rankings.users for part in both if part.rankings.users is not None]
     rankings = Rankings(
         np.concatenate([part.rankings.scores for part in both]),
         np.concatenate([part.rankings.costs for part in both]),
@@ -333,6 +337,7 @@ def joined(first: LoggedTasks, second: LoggedTasks) -> LoggedTasks:
         np.concatenate([part.rankings.places(position) for part in both]),
         catalogue,
         np.concatenate(vectors) if len(vectors) == 2 else None,
+        np.concatenate(users) if len(users) == 2 else None,
     )
     return LoggedTasks(
         rankings,

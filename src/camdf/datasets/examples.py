@@ -50,6 +50,11 @@ class Example:
         """
         return tuple(dict.fromkeys((*self.needed, *(name for group in self.alternatives for name in group))))
 
+    @property
+    def is_past(self) -> bool:
+        """Whether a policy recalls it: it has a vector, or its user is known."""
+        return bool(self.vector) or (self.origin == "logged" and bool(self.user))
+
     def as_record(self) -> dict[str, Any]:
         """The example as a line of a file has it."""
         record: dict[str, Any] = {"text": self.text, "needed": list(self.needed)}
@@ -118,7 +123,8 @@ def _example(where: str, record: dict[str, Any]) -> Example:
         refuse(where, "origin", f"be one of {', '.join(get_args(Origin))}", origin, "Leave it out for 'made up'.")
     vector = _direction_from_base64(where, known.get("vector"))
     asked = known["text"]
-    if asked != "" or not vector:
+    user = _text_or_empty(where, "user", known)
+    if asked != "" or not (vector or user):
         text(where, "text", asked)
     return Example(
         asked,
@@ -128,7 +134,7 @@ def _example(where: str, record: dict[str, Any]) -> Example:
         origin,
         vector,
         _text_or_empty(where, "group", known),
-        _text_or_empty(where, "user", known),
+        user,
     )
 
 
@@ -148,13 +154,13 @@ def _direction_from_base64(where: str, value: object) -> bytes:
 
 
 def past_tasks(examples: Iterable[Example]) -> PastTasks | None:
-    """The examples that have a vector, for `ExpectedPayoffBySet.recalling`; None where none has.
+    """The past requests among examples, for `ExpectedPayoffBySet.recalling`; None where none is one.
 
     >>> past = past_tasks([Example("", ("mail",), origin="logged", vector=bytes([127, 1])), Example("Hello")])
     >>> len(past), past.tools
     (1, ('mail',))
     """
-    known = [example for example in examples if example.vector]
+    known = [example for example in examples if example.is_past]
     if not known:
         return None
     if len({len(example.vector) for example in known}) > 1:

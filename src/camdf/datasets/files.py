@@ -60,7 +60,7 @@ from camdf.runtime.files import whole_file
 from camdf.runtime.progress import Progress, in_megabytes, silent
 
 REQUIRED = ("task_id", "scores", "required")
-OPTIONAL = ("n_required", "costs", "group", "vector")
+OPTIONAL = ("n_required", "costs", "group", "vector", "user")
 ALL_OR_NONE = ("costs", "vector")
 """Fields that are in every record or in none."""
 
@@ -173,6 +173,8 @@ def write_parquet(logged: LoggedTasks, path: File) -> None:
     ]
     if logged.rankings.vectors is not None:
         columns.append(("vector", pyarrow.list_(pyarrow.float64())))
+    if logged.rankings.users is not None:
+        columns.append(("user", pyarrow.string()))
     rows = list(map(_with_lists_of_structs, _records_of_tasks(logged)))
     with whole_file(path, private=True) as new:
         writer.write_table(pyarrow.Table.from_pylist(rows, schema=pyarrow.schema(columns)), new)
@@ -202,6 +204,8 @@ def _records_of_tasks(logged: LoggedTasks) -> Iterator[dict[str, Any]]:
             record["n_required"] = int(logged.n_required[row])
         if rankings.vectors is not None:
             record["vector"] = rankings.vectors[row].tolist()
+        if rankings.users is not None:
+            record["user"] = str(rankings.users[row])
         yield record
 
 
@@ -251,7 +255,8 @@ class _Tasks:
         required = record["required"]
         count = record.get("n_required", len(required))
         group = record.get("group", task_id)
-        self.gathered.add(task_id, group, record["scores"], required, count, record.get("costs"), vector)
+        user = record.get("user", "")
+        self.gathered.add(task_id, group, record["scores"], required, count, record.get("costs"), vector, user)
 
     def logged(self, keep_order: bool) -> LoggedTasks:
         """All of them as one table."""
@@ -305,6 +310,8 @@ def _with_fields_checked(where: str, given: dict[str, Any], known: Collection[st
             refuse(where, "costs", f"price every candidate, {unpriced[0]!r} too", list(prices), "Add its price.")
     if "group" in given:
         record["group"] = text(where, "group", given["group"])
+    if given.get("user"):
+        record["user"] = text(where, "user", given["user"])
     if "vector" in given:
         record["vector"] = given["vector"]
         if not _is_vector(given["vector"]):
@@ -361,7 +368,7 @@ def _csv_rows(path: Path, progress: Progress) -> Iterator[list[str]]:
 
 
 def _value_of_cell(path: Path, number: int, field: str, cell: str) -> Any:
-    if field in ("task_id", "group"):
+    if field in ("task_id", "group", "user"):
         return cell
     try:
         return json.loads(cell, object_pairs_hook=dict_or_pairs)

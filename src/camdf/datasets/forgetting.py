@@ -10,7 +10,7 @@ from os import PathLike, fspath
 from pathlib import Path
 
 from camdf.datasets.examples import Example, examples_in
-from camdf.datasets.ids import hashed
+from camdf.datasets.ids import spellings
 from camdf.runtime.files import clear_unfinished, locked, write_whole
 
 
@@ -35,16 +35,11 @@ class Whose:
 
     @cached_property
     def _groups(self) -> set[str]:
-        return self._spellings(self.conversation)
+        return set(spellings(self.conversation, self.id_key))
 
     @cached_property
     def _users(self) -> set[str]:
-        return self._spellings(self.user)
-
-    def _spellings(self, name: str) -> set[str]:
-        """An id as files may have it; none of "", which is nobody's."""
-        keys = [key for key in (b"", self.id_key) if key is not None]
-        return {name, *(hashed(name, key) for key in keys)} - {""}
+        return set(spellings(self.user, self.id_key))
 
 
 def forget_examples(path: str | PathLike[str], is_gone: Callable[[Example], bool]) -> int:

@@ -42,6 +42,7 @@ class Gathered:
         self.required = array("b")
         self.cost = array("d")
         self.vectors = array("d")
+        self.users: list[str] = []
         self.dimensions = 0
         self.number: dict[str, int] = {}
         """Every tool that is a candidate somewhere, by name."""
@@ -55,6 +56,7 @@ class Gathered:
         n_required: int,
         costs: Mapping[str, float] | None,
         vector: Sequence[float] = (),
+        user: str = "",
     ) -> None:
         """One more task."""
         number = self.number
@@ -72,6 +74,7 @@ class Gathered:
             self.cost.extend(map(costs.__getitem__, scores))
         self.vectors.extend(vector)
         self.dimensions = len(vector)
+        self.users.append(user)
 
     def logged(self, *, priced: bool, keep_order: bool) -> LoggedTasks:
         """All of them as one table; every tool costs 1 unless they are `priced`."""
@@ -87,10 +90,13 @@ class Gathered:
             self.groups,
             keep_order=keep_order,
         )
-        if not self.dimensions:
-            return logged
-        vectors = at_length_one(np.asarray(self.vectors).reshape(-1, self.dimensions))
-        return replace(logged, rankings=replace(logged.rankings, vectors=vectors))
+        rankings = logged.rankings
+        if self.dimensions:
+            vectors = at_length_one(np.asarray(self.vectors).reshape(-1, self.dimensions))
+            rankings = replace(rankings, vectors=vectors)
+        if any(self.users):
+            rankings = replace(rankings, users=np.array(self.users, dtype=np.str_))
+        return replace(logged, rankings=rankings)
 
 
 def as_logged(
@@ -163,4 +169,5 @@ def renamed(logged: LoggedTasks, renames: Renames) -> LoggedTasks:
     ids = logged.task_ids.tolist()
     groups = logged.groups.tolist()
     again = as_logged(names, rankings.lengths, logged.n_required, candidates, ids, groups, keep_order=False)
-    return replace(again, rankings=replace(again.rankings, vectors=rankings.vectors))
+    same = replace(again.rankings, vectors=rankings.vectors, users=rankings.users)
+    return replace(again, rankings=same)

@@ -43,6 +43,14 @@ def _make_key(place: Path) -> None:
     print(told, file=sys.stderr)
 
 
+def spellings(name: str, key: bytes | None = None) -> tuple[str, ...]:
+    """An id as files may have it: as it is, hashed without a key, hashed with one; none of "", which is nobody's."""
+    if not name:
+        return ()
+    keys = [known for known in (b"", key) if known is not None]
+    return tuple(dict.fromkeys([name, *(hashed(name, known) for known in keys)]))
+
+
 def hashed(text: str, key: bytes) -> str:
     """An id as 32 hexadecimal digits that only the key connects with it; "" stays "".
 
@@ -51,4 +59,4 @@ def hashed(text: str, key: bytes) -> str:
     """
     if not text:
         return ""
-    return blake2b(text.encode(), key=key, digest_size=16).hexdigest()
+    return blake2b(text.encode(errors="surrogatepass"), key=key, digest_size=16).hexdigest()

@@ -149,6 +149,7 @@ class Gate(Locked):
             CatalogueReader(self.guards, self.privilege, self.limits, self.prices, shared.catalogues),
             shared,
             self.records.tenant,
+            self.records.id_key,
         )
         of_rewriting = cost_of_rewriting(self.prices, self.mode)
         places = self.guards.untrusted_places
@@ -274,7 +275,7 @@ class Gate(Locked):
         if not isinstance(tenant, str) or not tenant:
             raise UsageError(f"The 'tenant' of Gate must be a name. Got {tenant!r} instead.")
         past: PastTasks | None = getattr(self.policy, "past_", None)
-        if "policy" not in settings and past is not None and past.texts:
+        if "policy" not in settings and past is not None and (past.texts or any(map(self.policy.knows, past.users))):
             raise UsageError(
                 "The past requests that this gate explains decisions by are one tenant's own. Give the tenant its own: "
                 "for_tenant(name, policy=...)."
@@ -328,6 +329,7 @@ class Gate(Locked):
         model: str = "",
         takes_messages: bool = True,
         permitted: Collection[str] | None = None,
+        user: str = "",
     ) -> GateDecision:
         """The tools that a conversation gets.
 
@@ -347,10 +349,11 @@ class Gate(Locked):
                 alone, give False, and the first decision stands.
             permitted: Where the task is another agent's words and not the user's: what may run beside what is free,
                 as `may_run` of that agent's decision. For a gate with a privilege.
+            user: The id of whoever asks: a policy that was fitted so knows what this user has needed before.
         """
         searches = self.tool_search if tool_search is None else tool_search
         asked = (task, tools, self.limits.seconds, conversation, keep, forced, scores, searches, model, takes_messages)
-        return self._counted_and_reported(self._decider.decide(Question(*asked, permitted)))
+        return self._counted_and_reported(self._decider.decide(Question(*asked, permitted, user)))
 
     async def adecide(
         self,
@@ -365,11 +368,12 @@ class Gate(Locked):
         model: str = "",
         takes_messages: bool = True,
         permitted: Collection[str] | None = None,
+        user: str = "",
     ) -> GateDecision:
         """`decide`, for an event loop, which goes on in the meantime."""
         searches = self.tool_search if tool_search is None else tool_search
         asked = (task, tools, self.limits.seconds, conversation, keep, forced, scores, searches, model, takes_messages)
-        return self._counted_and_reported(await self._decider.decide_async(Question(*asked, permitted)))
+        return self._counted_and_reported(await self._decider.decide_async(Question(*asked, permitted, user)))
 
     def decide_scored(
         self, task: str, tools: Iterable[Any], scores: Scores, *, keep: Iterable[str] = (), forced: Iterable[str] = ()

@@ -61,6 +61,9 @@ class Question:
     permitted: Collection[str] | None = None
     """Where the task is another agent's words: the tools that may run beside those that are free."""
 
+    user: str = ""
+    """The id of whoever asks, as it is or hashed; "" where nobody says."""
+
     began: float = field(default_factory=monotonic)
 
     def left(self) -> float | None:
@@ -286,6 +289,7 @@ class RequestReader:
     catalogues: CatalogueReader
     shared: SharedByTenants
     tenant: str
+    id_key: bytes | None
 
     def read(self, question: Question) -> Request:
         """A question with its tools, its history and who decides; where it cannot be read, the request says so."""
@@ -354,6 +358,7 @@ class RequestReader:
             filling = core(catalogue, (*guarded, *forced), self.limits, task)
             judges = tuple([judge.by_turn for judge in terms.judges])
             standing = () if withheld else standing_turns(events)
+        judges = tuple([judge.for_user(readable(question.user), self.id_key) for judge in judges])
         request = Request(
             catalogue=catalogue,
             natives=natives,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,11 +17,14 @@ from itertools import repeat
 from os import PathLike
 from typing import Any, Self
 
+import numpy as np
+
 from camdf.checks import try_policy
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Rankings
 from camdf.core.vectors import from_bytes
+from camdf.datasets.ids import spellings
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate.catalogue import Catalogue
 from camdf.gate.decision import Reason
@@ -46,7 +49,10 @@ JUDGES_KEPT = 20
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """A policy, the payoff under which it decides, and the judge of the conversations that explore, if that differs."""
+    """A policy, the payoff under which it decides, and the judge of the conversations that explore, if that differs.
+
+    One for a `user` of whom the policy knows past tasks is another judge: what it makes of a turn is for no one else.
+    """
 
     policy: Policy
     payoff: Payoff
@@ -54,13 +60,30 @@ class Judge:
     written: str = ""
     """The SHA-256 in the policy's file, where it came from one."""
 
+    user: str = ""
+    """For whom it judges, as the past tasks spell it; "" for everybody."""
+
+    of_users: dict[str, Judge] = field(default_factory=dict)
+    """Those for the users of whom the policy knows."""
+
     @cached_property
     def by_turn(self) -> Judge:
         """The judge of turns each of which gets tools of its own."""
         policy = getattr(self.policy, "by_turn", self.policy)
         if policy is self.policy:
             return self
-        return replace(self, policy=policy, exploring=self.exploring and self.exploring.by_turn)
+        return replace(self, policy=policy, exploring=self.exploring and self.exploring.by_turn, of_users={})
+
+    def for_user(self, user: str, id_key: bytes | None = None) -> Judge:
+        """The judge for whoever has this id; this one where the policy knows nothing of them."""
+        knows: Callable[[str], bool] | None = getattr(self.policy, "knows", None)
+        if knows is None:
+            return self
+        for name in spellings(user, id_key):
+            if knows(name):
+                exploring = self.exploring and replace(self.exploring, user=name)
+                return self.of_users.setdefault(name, replace(self, exploring=exploring, user=name))
+        return self
 
     @cached_property
     def reads_texts(self) -> bool:
@@ -129,6 +152,8 @@ class Judge:
         rankings = Rankings.from_scores(scores, costs)
         if vector:
             rankings = replace(rankings, vectors=from_bytes([vector]))
+        if self.user:
+            rankings = replace(rankings, users=np.array([self.user]))
         (ranked,) = self._ranked_rows(rankings, [scores])
         return ranked
 
@@ -136,7 +161,10 @@ class Judge:
         self, scores: Sequence[Mapping[str, float]], costs: Sequence[Mapping[str, float]]
     ) -> list[Ranking]:
         """`ranked` for several lists, none of them empty: the policy is asked once for all."""
-        return self._ranked_rows(Rankings.from_scores(scores, costs), scores)
+        rankings = Rankings.from_scores(scores, costs)
+        if self.user:
+            rankings = replace(rankings, users=np.full(len(rankings), self.user))
+        return self._ranked_rows(rankings, scores)
 
     def _ranked_rows(self, rankings: Rankings, scores: Sequence[Mapping[str, float]]) -> list[Ranking]:
         silent = [says_nothing(list(by_name.values())) for by_name in scores]
@@ -166,7 +194,7 @@ class Judge:
         if decisions.evidence is not None:
             evidence = decisions.evidence[row, : len(names)].tolist()
         why = ["worth its cost" if is_kept else "not worth it" for is_kept in kept]
-        if rankings.vectors is not None and any(kept):
+        if any(kept) and (rankings.vectors is not None or self.user):
             reasons = self.policy.reasons(rankings, row)
             for place, name in enumerate(names):
                 if kept[place] and name in reasons:
@@ -390,7 +418,7 @@ def _ranked_by_trust(judge: Judge, scores: dict[str, float], catalogue: Catalogu
 
 def recalling(policy: Policy, past: PastTasks | None, scorer: Scorer | None) -> Policy:
     """A policy with past tasks; an error where the scorer's vectors cannot be compared with theirs."""
-    if past is not None and policy.recalls:
+    if past is not None and past.dimensions and policy.recalls:
         past.check_vectors(len(vector_of(scorer, "Send an email")), "the scorer makes")
     return policy.recalling(past)
 

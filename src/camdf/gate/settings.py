@@ -337,6 +337,10 @@ class Rollout(Settings):
         return self.explore > 0 and _number_of(conversation, self.explore_key, "explore") < self.explore
 
 
+def _is_key(value: Any) -> bool:
+    return isinstance(value, bytes) and 16 <= len(value) <= 64
+
+
 def _is_store(value: Any) -> bool:
     return all(callable(getattr(value, method, None)) for method in ("recall", "add"))
 
@@ -361,6 +365,9 @@ class Records(Settings):
 
     tenant: Annotated[str, checks.string] = ""
     """Whose conversations they are; `Gate.for_tenant` sets it."""
+
+    id_key: Annotated[bytes | None, checks.or_none(checks.check_that("a key of 16 to 64 bytes", _is_key))] = None
+    """The key by which the ids of users are hashed in the file of past requests (`camdf fit --remember`)."""
 
 
 def _number_of(conversation: str, key: str, purpose: str = "") -> float:

@@ -71,6 +71,7 @@ class ToolGate(BasePlugin):
             history,
             tools.values(),
             conversation=callback_context.session.id,
+            user=callback_context.user_id,
             keep=keep,
             forced=(choice and choice.allowed_function_names) or (),
             tool_search=self.tool_search and fits(self.gate.mode, tools),

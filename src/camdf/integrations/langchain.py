@@ -35,6 +35,7 @@ with needs("langchain"):
     from langchain_core.runnables import RunnableLambda
     from langchain_core.tools import StructuredTool
     from langchain_core.tracers.context import register_configure_hook
+    from langgraph.config import get_config
     from langgraph.types import Command
 
 HANDOFF = "__handoff_destination"
@@ -178,6 +179,7 @@ class ToolGate(AgentMiddleware):
             "task": _history(request.state, tool_search),
             "tools": self._with_servers(request.tools),
             "conversation": getattr(info, "thread_id", None),
+            "user": _user_of_run(),
             "keep": [*self.keep, *(tool.name for tool in request.tools if _hands_over(tool))],
             "forced": [choice] if isinstance(choice, str) else forced_tools(choice),
             "tool_search": tool_search,
@@ -288,6 +290,13 @@ def _history(state: Any, tool_search: bool) -> list[dict[str, Any]]:
     return [
         _read_message(message, turns is None or message.id in turns or _is_summary(message)) for message in messages
     ]
+
+
+def _user_of_run() -> str:
+    """The `user_id` in the configuration of the run; "" where it has none."""
+    with suppress(Exception):  # outside of a run there is no configuration
+        return str(get_config()["configurable"].get("user_id") or "")
+    return ""
 
 
 def _read_message(message: Any, of_user: bool) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def _question(data: Mapping[str, Any]) -> dict[str, Any]:
         history = said if isinstance(said, list) else [{"role": "user", "content": said}]
         if _is_elsewhere(data, history):
             return {"task": "", "keep": [view(tool).name for tool in data["tools"]], "forced": forced}
-        return {"task": history, "conversation": _session(data), "forced": forced}
+        return {"task": history, "conversation": _session(data), "forced": forced, "user": data.get("user") or ""}
     except Exception:  # a request that the provider will refuse; what may be offered is asked even so
         return {"task": ""}
 

@@ -51,6 +51,10 @@ class Policy(ABC):
         """Whether it was fitted to read past tasks, which `recalling` gives to it."""
         return False
 
+    def knows(self, user: str) -> bool:
+        """Whether it decides otherwise for this user than for one without a name, or explains more."""
+        return False
+
     @property
     def only_ranks(self) -> bool:
         """Whether it learns nothing from labels, so that it says no more of a tool than where it ranks."""
@@ -62,7 +66,7 @@ class Policy(ABC):
         return self
 
     def recalling(self, past: PastTasks | None) -> Self:
-        """The policy with past tasks to compare a request with, if it reads them."""
+        """The policy with the past tasks that a request is compared with, and a user's own, if it reads them."""
         return self
 
     def reasons(self, rankings: Rankings, row: int) -> Mapping[str, str]:

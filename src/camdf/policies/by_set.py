@@ -25,10 +25,11 @@ from camdf.core.sums import before_each
 from camdf.errors import NotFittedError, UsageError
 from camdf.policies.base import Policy
 from camdf.policies.models.membership import HeldOut, MembershipModel
+from camdf.policies.models.own_past import fit_own, own_column, with_own
 from camdf.policies.models.past_tasks import TOLD, PastTasks, quoted
 from camdf.policies.models.prior import KINDS, Prior, prior_of, shipped_prior
 from camdf.policies.models.set_law import sharpened
-from camdf.policies.models.stored import Written, number_within, object_of
+from camdf.policies.models.stored import Written, number, number_within, object_of
 from camdf.runtime.settings import LEFT_OUT, one_of, or_none, truth
 
 if TYPE_CHECKING:
@@ -82,9 +83,9 @@ class ExpectedPayoffBySet(Policy):
     takes them so.
 
     With `remember` it keeps the tasks that it learned from (`past_`: their vectors and tools) and learns how much
-    similar ones count, if they are of ten groups or more and that clearly lowers its held-out loss. A policy's file
-    does not hold them: `recalling` gives a loaded policy its past tasks, and without them it decides as one that has
-    none.
+    similar ones count, if they are of ten groups or more and that clearly lowers its held-out loss; and likewise how
+    much a user's own ones do, where the rankings say who asks. A policy's file does not hold them: `recalling` gives a
+    loaded policy its past tasks, and without them it decides as one that has none. So it does for whoever has none.
     """
 
     kind = "expected-payoff-by-set"
@@ -96,6 +97,7 @@ class ExpectedPayoffBySet(Policy):
     label_noise_: Annotated[float, number_within(0, MOST_NOISE, f"a share from 0 to {MOST_NOISE}")] = 0.0
     remember: Annotated[bool, truth, LEFT_OUT] = False
     with_past_: Annotated[MembershipModel | None, or_none(object_of(MembershipModel)), LEFT_OUT] = None
+    own_multiple_: Annotated[float, number, LEFT_OUT] = 0.0
     past_: PastTasks | None = None
 
     def __init__(
@@ -130,10 +132,17 @@ class ExpectedPayoffBySet(Policy):
         with_past = self._fit_with_past(logged, best)
         if with_past is not None:
             self.with_past_ = with_past.model
-            self.past_ = PastTasks.all_of(logged).bounded()
             best = with_past
+        self.own_multiple_ = 0.0
+        if self._may_remember(logged) and logged.rankings.users is not None:
+            self.own_multiple_ = fit_own(logged, best.held.probability, best.model.flips)
+        if self.recalls:
+            self.past_ = PastTasks.all_of(logged).bounded()
         self.label_noise_ = best.model.flips
         return best.held
+
+    def _may_remember(self, logged: LoggedTasks) -> bool:
+        return self.remember and numbered(logged.groups)[1] >= FEWEST_GROUPS
 
     def _fit_with_texts(self, logged: LoggedTasks, alone: WarmFit) -> WarmFit | None:
         """The fit that reads the tasks' vectors, where it is clearly better than the one from the ranking alone.
@@ -160,7 +169,7 @@ class ExpectedPayoffBySet(Policy):
         """The fit that reads what similar tasks needed, where it may and is clearly better than the best one so far."""
         from camdf.policies.models.warm_start import fit_warm
 
-        if not self.remember or logged.rankings.vectors is None or numbered(logged.groups)[1] < FEWEST_GROUPS:
+        if logged.rankings.vectors is None or not self._may_remember(logged):
             return None
         priors = self.priors(logged.rankings)
         recalled = fit_warm(logged, priors, self.identity, trust_labels=self.trust_labels, texts=True, remember=True)
@@ -172,23 +181,46 @@ class ExpectedPayoffBySet(Policy):
         """The same policy with past tasks, which may be more than it was fitted with; None for none."""
         known = copy(self)
         vars(known).pop("past_", None)
-        if self.with_past_ is not None and past is not None and len(past):
-            text = self.with_past_.text
-            dimensions = past.dimensions if text is None else text.dimensions
-            past.check_vectors(dimensions, "the policy was fitted on")
-            known.past_ = past.among(self.with_past_.tools)
+        if self.recalls and past is not None and len(past):
+            if self.with_past_ is not None:
+                text = self.with_past_.text
+                dimensions = past.dimensions if text is None else text.dimensions
+                past.check_vectors(dimensions, "the policy was fitted on")
+            known.past_ = past.among(self.model_.tools)
         return known
 
     @property
     def recalls(self) -> bool:
-        return self.with_past_ is not None
+        return self.with_past_ is not None or self.own_multiple_ > 0
+
+    def knows(self, user: str) -> bool:
+        past = self.past_
+        if past is None or not len(past.tasks_of(user)):
+            return False
+        return self.own_multiple_ > 0 or bool(past.texts)
 
     def reasons(self, rankings: Rankings, row: int) -> Mapping[str, str]:
-        if self.past_ is None or self._model_for(rankings) is not self.with_past_:
+        if self.past_ is None:
             return {}
-        compared = min(TOLD, len(self.past_))
+        reasons = self._reasons_of_similar(self.past_, rankings, row)
+        user = "" if rankings.users is None else str(rankings.users[row])
+        if not (self.own_multiple_ and self.knows(user)):
+            return reasons
+        mine = self.past_.tasks_of(user)
+        times = self.past_.times_needed(mine)
+        for place in np.flatnonzero(times).tolist():
+            name = self.past_.tools[place]
+            own = f"needed by {times[place]:.0f} of this user's {len(mine)} past requests"
+            reasons[name] = f"{own}, {reasons[name]}" if name in reasons else own
+        return reasons
+
+    def _reasons_of_similar(self, past: PastTasks, rankings: Rankings, row: int) -> dict[str, str]:
+        """What similar past tasks say, where they are read."""
+        if self._model_for(rankings) is not self.with_past_:
+            return {}
+        compared = min(TOLD, len(past))
         reasons = {}
-        for name, texts in self.past_.needed_nearby(rankings, row).items():
+        for name, texts in past.needed_nearby(rankings, row).items():
             reasons[name] = f"needed by {len(texts)} of the {compared} most similar past requests"
             if any(texts):
                 reasons[name] += f": {quoted(texts)}"
@@ -205,7 +237,7 @@ class ExpectedPayoffBySet(Policy):
 
     @property
     def reads_texts(self) -> bool:
-        return self.with_text_ is not None or self.past_ is not None
+        return self.with_text_ is not None or (self.with_past_ is not None and self.past_ is not None)
 
     def update(self, logged: LoggedTasks, offered: Bools | None = None) -> Self:
         """Learn from more outcomes, one or many, without the tasks of before.
@@ -219,13 +251,14 @@ class ExpectedPayoffBySet(Policy):
         if offered is None:
             offered = logged.rankings.listed
         reads = self._model_for(logged.rankings)
-        if self.with_past_ is not None and self.past_ is not None and reads is self.with_past_:
-            more = PastTasks.all_of(logged)
+        if self.with_past_ is not None and reads is self.with_past_:
             self.with_past_ = updated(self.with_past_, logged, offered, self.past_)
-            self.past_ = self.past_.joined(more).bounded().among(self.with_past_.tools)
         if self.with_text_ is not None and reads is not self.model_:
             self.with_text_ = updated(self.with_text_, logged, offered)
         self.model_ = updated(self.model_, logged, offered)
+        more = PastTasks.all_of(logged)
+        if self.past_ is not None and more.dimensions == self.past_.dimensions:
+            self.past_ = self.past_.joined(more).bounded().among(self.model_.tools)
         return self
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
@@ -240,6 +273,8 @@ class ExpectedPayoffBySet(Policy):
         model = self._model_for(rankings)
         noise = self.label_noise_
         learned, holds = model.probabilities(rankings, self.past_)
+        if self.own_multiple_ and self.past_ is not None and rankings.users is not None:
+            learned = with_own(learned, own_column(self.past_, rankings), self.own_multiple_)
         if noise == 0 or model.doubt is not None:
             return learned, holds  # a model saved by an earlier version had not taken flips into its fit
         corrected = np.minimum(np.maximum((learned - noise) / (1.0 - 2.0 * noise), LEAST), 1.0 - LEAST)

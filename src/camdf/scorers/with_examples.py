@@ -44,7 +44,7 @@ class ToolExamples:
                 "The 'examples' of a scorer must be the path of a JSON Lines file, or a list of camdf.datasets.Example."
             )
         self.given = given
-        self.examples = tuple(example for example in given if example.text and not example.vector)
+        self.examples = tuple(example for example in given if example.text and not example.is_past)
         self.digest = _digest_of_examples(self.examples)
         self._lists: tuple[tuple[tuple[tuple[str, str], ...], list[Texts]], ...] = ()
 

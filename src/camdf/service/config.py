@@ -161,6 +161,9 @@ class GateSettings(Settings):
     """A file of what people ask the tools for, which `camdf examples` writes; for the scorers "start" and "bm25". Or of
     past requests that the policy recalls, which `camdf fit --remember` writes; for the scorer "start"."""
 
+    id_key: Annotated[str, string] = ""
+    """The file of the key that hashes the ids of users in the past requests; without it they are hashed without one."""
+
     renamed: Annotated[Mapping[str, str] | None, or_none(renames)] = None
     """The new names of tools, where the policy, the past requests and what is learned from have the old ones."""
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from camdf.datasets.ids import hashed
 from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.append import GONE, betas_of
@@ -166,7 +167,8 @@ class Deciding:
         configuration = call.serving.configuration
         if configuration.learn is not None:
             recalls = getattr(asked.served.gate.policy, "past_", None) is not None
-            lesson = seen(call.tenant, request.route, decision, recalls=recalls)
+            user = hashed(request.user, asked.served.gate.records.id_key or b"")
+            lesson = seen(call.tenant, request.route, decision, user, recalls=recalls)
             if lesson is not None:
                 self.lessons.put(lesson)
         if configuration.server.log_decisions:
@@ -201,7 +203,7 @@ def _arguments(asked: Asked) -> dict[str, Any]:
     request = asked.request
     rollout = asked.served.gate.rollout
     name = _none_if_unset(request.conversation)
-    always: dict[str, Any] = {"keep": request.keep, "forced": request.forced}
+    always: dict[str, Any] = {"keep": request.keep, "forced": request.forced, "user": request.user}
     if request.ranking is UNSET:
         talk = {"task": request.messages, "tools": request.tools, "conversation": name, "model": request.model}
         return {**always, **talk, "tool_search": _none_if_unset(request.tool_search)}

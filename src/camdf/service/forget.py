@@ -58,7 +58,9 @@ def forget_served(path: Path, states: Sequence[Path], whose: Whose, tenant: str 
         return whose.asked(example.group, example.user) if names_some else example.origin == "logged"
 
     def was_theirs(decision: Seen) -> bool:
-        return tenant in ("", decision.tenant) and (not names_some or whose.asked(decision.group or decision.id))
+        if tenant not in ("", decision.tenant):
+            return False
+        return not names_some or whose.asked(decision.group or decision.id, decision.user)
 
     urls = [source for source in owners if "://" in source]
     files = {Path(folder) / source: owned_by for source, owned_by in owners.items() if source and source not in urls}

@@ -6,15 +6,18 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
 from camdf.checks import try_policy
 from camdf.core.payoff import Payoff
 from camdf.datasets.examples import examples_in, past_tasks, renamed_examples
+from camdf.datasets.ids import id_key
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate import Gate
 from camdf.gate.append import CHANNELS, Channels
 from camdf.gate.scoring import check_scorer, recalling, scorer_record
+from camdf.gate.settings import Records
 from camdf.policies.artifact import from_json
 from camdf.policies.base import Policy, fitted_payoff
 from camdf.policies.cold_start import cold_start
@@ -101,7 +104,18 @@ def gate_of(settings: GateSettings, policy: Policy, folder: str, examples: str =
         guards=settings.guards,
         limits=settings.limits,
         rollout=rollout_of(settings.rollout, folder),
+        records=Records(id_key=_key_in(settings, folder)),
     )
+
+
+def _key_in(settings: GateSettings, folder: str) -> bytes | None:
+    """The key for the ids of users, if there is one."""
+    if not settings.id_key:
+        return None
+    path = Path(folder) / settings.id_key
+    if not path.is_file():
+        raise UsageError(f"There is no file {path}, which id_key names. Copy the key that camdf fit used there.")
+    return id_key(path)
 
 
 def _channels(named: Mapping[str, str] | None) -> Channels:

@@ -329,7 +329,7 @@ class PolicyContest:
         if not new:
             return [], len(past)
         kept = past.joined(PastTasks.all_of(tasks_of_lessons(new))).bounded()
-        others = [example for example in examples if not example.vector]
+        others = [example for example in examples if not example.is_past]
         write_examples(self.root / source, [*others, *logged_examples(kept)])
         return new, len(kept)
 

@@ -63,6 +63,9 @@ class Seen(Struct, frozen=True):
     group: str = ""
     """The name of its conversation, hashed, where the vector is kept."""
 
+    user: str = ""
+    """Who asked, hashed, where the vector is kept and the request says so."""
+
 
 class Lesson(Struct, frozen=True):
     """A task, and the tools that it turned out to require."""
@@ -78,10 +81,10 @@ class Lesson(Struct, frozen=True):
     at: float
 
 
-def seen(tenant: str, route: str, decision: GateDecision, *, recalls: bool = False) -> Seen | None:
+def seen(tenant: str, route: str, decision: GateDecision, user: str = "", *, recalls: bool = False) -> Seen | None:
     """What can be learned from later; None where the run does not see every tool, or the ranking says nothing.
 
-    Where the policy `recalls` past requests, this one may become one of them.
+    Where the policy `recalls` past requests, this one may become one of them: that of a `user`, by a hashed id.
     """
     ranking = decision.ranking
     sees_all = decision.explored or (decision.mode == "shadow" and decision.reason in DECIDED)
@@ -99,7 +102,8 @@ def seen(tenant: str, route: str, decision: GateDecision, *, recalls: bool = Fal
     )
     if not recalls:
         return decided
-    return msgspec.structs.replace(decided, vector=decision.vector, group=hashed(decision.conversation, b""))
+    group = hashed(decision.conversation, b"")
+    return msgspec.structs.replace(decided, vector=decision.vector, group=group, user=user)
 
 
 class SeenLog:
@@ -207,7 +211,8 @@ def tasks_of_lessons(lessons: Sequence[Lesson]) -> LoggedTasks:
         scores = dict(zip(task.tools, task.scores, strict=True))
         costs = dict(zip(task.tools, task.costs, strict=True))
         vector = np.frombuffer(task.vector, np.int8).tolist() if equally_long else []
-        tasks.add(task.id, task.group or task.id, scores, lesson.required, len(lesson.required), costs, vector)
+        group = task.group or task.id
+        tasks.add(task.id, group, scores, lesson.required, len(lesson.required), costs, vector, task.user)
     return tasks.logged(priced=True, keep_order=False)
 
 

@@ -62,6 +62,9 @@ class DecideRequest(Body):
     """The conversation's name, by which it is explored or rolled out to. "" has one made up: the answer says which, to
     be sent with the turns that follow."""
 
+    user: Annotated[str, Meta(max_length=256)] = ""
+    """The id of whoever asks: a policy that was fitted so knows what this user has needed before."""
+
     route: Annotated[str, Meta(max_length=64)] = ""
     """One of the routes in the service's configuration."""
 

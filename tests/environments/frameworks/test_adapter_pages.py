@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import importlib.util
 import inspect
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from drivers import FRAMEWORKS
 
+from camdf.gate import Gate
 from pages import shows
 
 ROOT = Path(__file__).parents[3]
@@ -110,3 +114,45 @@ def watch_haystack() -> None:
 @pytest.mark.parametrize("name", INSTALLED)
 def test_the_framework_has_what_the_adapter_reads_unpromised(name: str) -> None:
     globals()[f"watch_{name}"]()
+
+
+@pytest.mark.skipif("google_adk" not in INSTALLED, reason="another environment has it")
+def test_the_gate_is_told_the_user_of_an_adk_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    from google.adk.agents import LlmAgent
+    from google.adk.apps.app import App
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_response import LlmResponse
+    from google.adk.runners import Runner
+    from google.adk.sessions import InMemorySessionService
+    from google.genai import types
+
+    from camdf.integrations.google_adk import ToolGate
+
+    class Agreeing(BaseLlm):
+        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncIterator[LlmResponse]:
+            yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="Fine.")]))
+
+    def get_weather(city: str) -> str:
+        """The weather of a city."""
+        return f"sun in {city}"
+
+    asked: list[str] = []
+    gate = Gate.start([get_weather])
+    adecide = gate.adecide
+
+    async def listening(*given: Any, user: str = "", **others: Any) -> Any:
+        asked.append(user)
+        return await adecide(*given, user=user, **others)
+
+    async def run() -> None:
+        sessions = InMemorySessionService()
+        agent = LlmAgent(name="agent", model=Agreeing(model="agreeing"), tools=[get_weather])
+        runner = Runner(app=App(name="app", root_agent=agent, plugins=[ToolGate(gate)]), session_service=sessions)
+        session = await sessions.create_session(app_name="app", user_id="ada")
+        message = types.Content(role="user", parts=[types.Part(text="Sun in Bern?")])
+        async for _ in runner.run_async(user_id="ada", session_id=session.id, new_message=message):
+            pass
+
+    monkeypatch.setattr(gate, "adecide", listening)
+    asyncio.run(run())
+    assert asked == ["ada"]

@@ -204,6 +204,22 @@ def test_runs_without_a_thread_are_decided_apart(model: ScriptedModel) -> None:
     assert [model.tool_names(0), model.tool_names(1)] == [VECTORS[0].kept, VECTORS[1].kept]
 
 
+def test_the_gate_is_told_the_user_whom_a_run_names(model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    gate = golden_gate()
+    decide = gate.decide
+
+    def listening(*given: Any, user: str = "", **others: Any) -> Any:
+        asked.append(user)
+        return decide(*given, user=user, **others)
+
+    monkeypatch.setattr(gate, "decide", listening)
+    agent = create_agent(chat(model.url), natives(TRIP.tools), middleware=[ToolGate(gate)])
+    agent.invoke(user(TRIP.task), {"configurable": {"user_id": "ada"}})
+    agent.invoke(user(TRIP.task))
+    assert asked == ["ada", ""]
+
+
 def follow_up(agent: Any, *before: Any) -> Any:
     """A follow-up question with the history as the client has it."""
     said = [*before, HumanMessage("Book a flight and find a hotel"), AIMessage("Which date?")]

@@ -29,10 +29,11 @@ from camdf.core.rankings import Floats, LoggedTasks, Rankings
 from camdf.datasets import read_examples, write_jsonl
 from camdf.datasets.examples import Example, logged_examples, past_tasks, write_examples
 from camdf.datasets.forgetting import Whose
-from camdf.datasets.ids import hashed
+from camdf.datasets.ids import hashed, id_key
 from camdf.errors import UsageError
 from camdf.evaluation.assess import assess
 from camdf.evaluation.replay import Fixed
+from camdf.gate import Records
 from camdf.policies.artifact import to_json
 from camdf.policies.base import Policy, fitted_payoff
 from camdf.policies.models.past_tasks import PastTasks
@@ -320,12 +321,13 @@ def test_texts_and_users_are_kept_as_the_log_has_them_the_users_hashed(fitted: P
 
 def test_an_explanation_shows_the_past_requests(fitted: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("needed by 5 of the 5", "past requests: 'Please check the otter', 'I need the otter again'")
-    assert main(["try", "tools.json", NEWER, "--policy", "policy.json", "--examples", "examples.jsonl"]) == 0
+    of_nobody = without_users("examples.jsonl", "of-nobody.jsonl")
+    assert main(["try", "tools.json", NEWER, "--policy", "policy.json", "--examples", of_nobody]) == 0
     told = capsys.readouterr().out
     assert says(told, "Because   unit_00: worth its cost", *words)
     assert says(told, "2 of 70 tools kept: … worth their cost")
     tools = [Tool(name, text) for name, text in json.loads(Path("tools.json").read_text(encoding="utf-8")).items()]
-    gate = Gate.start(tools, policy=camdf.load("policy.json"), examples="examples.jsonl")
+    gate = Gate.start(tools, policy=camdf.load("policy.json"), examples=of_nobody)
     decision = gate.decide(NEWER, tools)
     assert says(decision.explain(), *words)
     assert "otter" not in json.dumps(decision.event())
@@ -337,6 +339,23 @@ def test_an_explanation_shows_the_past_requests(fitted: Path, capsys: pytest.Cap
     gate.reload("policy.json", examples="fewer.jsonl")
     assert says(gate.decide(NEWER, tools).explain(), "needed by 2 of the 5", "past requests\n")
     gate.for_tenant("another")
+
+
+def without_users(path: str | Path, new: str | Path) -> str:
+    """Write the same examples without saying who asked."""
+    write_examples(new, [replace(example, user="") for example in read_examples(path)])
+    return str(new)
+
+
+def test_an_explanation_shows_nobody_what_another_user_asked(fitted: Path) -> None:
+    tools = [Tool(name, text) for name, text in json.loads(Path("tools.json").read_text(encoding="utf-8")).items()]
+    policy = camdf.load("policy.json")
+    gate = Gate.start(tools, policy=policy, examples="examples.jsonl", records=Records(id_key=id_key()))
+    asked = {"user 0": "'Please check the otter'", "user 24": "'I need the otter again'"}
+    for user in ("", "user 7", *asked):
+        told = gate.decide(NEWER, tools, user=user).explain()
+        assert says(told, "needed by 5 of the 5")
+        assert {name for name, text in asked.items() if text in told} == {user} & asked.keys()
 
 
 def test_without_keep_text_there_is_none(fitted: Path) -> None:
@@ -479,7 +498,7 @@ def test_the_service_reads_past_requests_at_the_start_and_again_and_refuses_thos
     fitted: Path, tmp_path: Path
 ) -> None:
     folder = served(fitted, tmp_path / "served")
-    examples = read_examples("examples.jsonl")
+    examples = read_examples(without_users("examples.jsonl", folder / "examples.jsonl"))
     with running(folder) as service:
         assert says(why(service.decide(question(NEWER))), "needed by 5 of the 5", "past requests", "'Please check the")
         write_examples(folder / "examples.jsonl", [replace(example, text="") for example in examples[:40]])
@@ -504,6 +523,7 @@ def test_past_requests_are_one_tenants_own(fitted: Path, tmp_path: Path) -> None
         f'\n[tenants.{name}]\ntoken_sha256 = "{digit * 64}"\n' for name, digit in (("a", "1"), ("b", "2"))
     )
     folder = served(fitted, tmp_path / "served", SERVED + tenants)
+    without_users("examples.jsonl", folder / "examples.jsonl")
     with refuses(UsageError, "[gate]", got="past requests, examples.jsonl"):
         VersionStore(folder / "camdf.toml", tmp_path / "state")
     alone = SERVED.replace('examples = "examples.jsonl"\n', "") + tenants.replace(

@@ -61,6 +61,8 @@ EXACT = 2**24
 class PastTasks:
     """n tasks: `vectors` (n, d) their directions in whole numbers up to 127, `groups` (n,) whose near-copies they are.
 
+    Tasks whose texts nobody embedded have vectors of 0 numbers: they say what their users needed, and no more.
+
     `needed` has every task's tools one after the other, as places in `tools`, and `counts` (n,) how many each has.
     `tools` are all that the tasks could have needed. `texts` (n) are there where somebody wants them kept, "" for a
     task without one, and `users` (n,) where it is known who asked.
@@ -93,6 +95,7 @@ class PastTasks:
             "_group": numbered(self.groups)[0],
             "_lengths": np.sqrt((self.vectors.astype(np.float64) ** 2).sum(axis=1)),
             "_wide": wide,
+            "_rows_of_user": _rows_by_name(self.users),
             "_totals": np.bincount(self.needed, minlength=len(self.tools)).astype(np.float64),
             "_last": (b"", np.zeros((0, 0))),
         }
@@ -108,18 +111,20 @@ class PastTasks:
 
     @classmethod
     def all_of(cls, logged: LoggedTasks) -> PastTasks:
-        """Logged tasks, which have vectors, as past ones."""
+        """Logged tasks as past ones."""
         rankings = logged.rankings
-        assert rankings.vectors is not None
+        vectors = np.zeros((len(logged), 0)) if rankings.vectors is None else rankings.vectors
+        users = () if rankings.users is None else tuple(rankings.users.tolist())
         listed = np.unique(rankings.tool_ids[rankings.listed])
         place = np.full(len(rankings.catalogue) + 1, -1)
         place[listed] = np.arange(len(listed))
         return cls(
             tuple(rankings.catalogue[i] for i in listed),
-            in_whole_numbers(rankings.vectors),
+            in_whole_numbers(vectors),
             logged.required.sum(axis=1),
             place[rankings.tool_ids[logged.required]],
             logged.groups,
+            users=users if any(users) else (),
         )
 
     def among(self, tools: Iterable[str]) -> PastTasks:
@@ -131,6 +136,21 @@ class PastTasks:
 
     def __len__(self) -> int:
         return len(self.vectors)
+
+    @property
+    def totals(self) -> Floats:
+        """(tools,): how many of the tasks needed each."""
+        counts: Floats = self._totals  # type: ignore[attr-defined]
+        return counts
+
+    def places(self, rankings: Rankings) -> Ints:
+        """(n, m): where each candidate stands among `tools`; -1 for others, and at padding."""
+        return rankings.places(self._position)  # type: ignore[attr-defined]
+
+    def tasks_of(self, user: str) -> Ints:
+        """The rows of a user's tasks; none where the user is not known."""
+        rows: Ints = self._rows_of_user.get(user, np.zeros(0, dtype=np.int64))  # type: ignore[attr-defined]
+        return rows
 
     @property
     def dimensions(self) -> int:
@@ -221,7 +241,11 @@ class PastTasks:
         return self._columns_from(rankings, own)
 
     def needed_nearby(self, rankings: Rankings, row: int) -> dict[str, list[str]]:
-        """By tool, the texts of those of the `TOLD` most similar past tasks that needed it; "" where none is kept."""
+        """By tool, the texts of those of the `TOLD` most similar past tasks that needed it; "" where none may be told.
+
+        What a user asked is told to that user alone; what nobody knows who asked, to everybody.
+        """
+        user = "" if rankings.users is None else str(rankings.users[row])
         cosine = next(self._cosines(self._whole_vectors(rankings)[row : row + 1]))[0]
         least = max(len(self) - TOLD, 0)
         near = np.flatnonzero(cosine >= np.partition(cosine, least)[least])
@@ -229,6 +253,8 @@ class PastTasks:
         texts: dict[str, list[str]] = {}
         for task in nearest.tolist():
             text = self.texts[task] if self.texts else ""
+            if self.users and self.users[task] not in ("", user):
+                text = ""
             for place in self._entries(np.array([task])).tolist():
                 texts.setdefault(self.tools[place], []).append(text)
         return texts
@@ -242,7 +268,7 @@ class PastTasks:
 
     def _columns_from(self, rankings: Rankings, own: Ints | None) -> Floats:
         vectors = self._whole_vectors(rankings)
-        place = rankings.places(self._position)  # type: ignore[attr-defined]
+        place = self.places(rankings)
         columns = np.zeros((PAST_COLUMNS, *place.shape))
         begin = 0
         for cosines in self._cosines(vectors):
@@ -268,17 +294,16 @@ class PastTasks:
 
     def _votes(self, cosines: Floats, counted: Ints, others: Bools | None) -> Floats:
         """(rows, tools + 1): the vote for every tool, 0 for none; `counted` (rows,) is how many past tasks count."""
-        totals: Floats = self._totals  # type: ignore[attr-defined]
         vote = np.zeros((len(cosines), len(self.tools) + 1))
         least = len(self) - min(NEAREST, len(self))
         for row in np.flatnonzero(counted).tolist():
             cosine = cosines[row]
             nearest = np.flatnonzero((cosine >= np.partition(cosine, least)[least]) & (cosine > -np.inf))
             weights = np.exp((cosine[nearest] - cosine[nearest].max()) / WIDTH)
-            votes = self._times_needed(nearest, weights)
-            needed = totals
+            votes = self.times_needed(nearest, weights)
+            needed = self.totals
             if others is not None:
-                needed = totals - self._times_needed(np.flatnonzero(~others[row]))
+                needed = self.totals - self.times_needed(np.flatnonzero(~others[row]))
             rate = (needed + 0.5) / (counted[row] + 1.0)
             share = (votes + rate) / (np.add.accumulate(weights)[-1] + 1.0)
             vote[row, :-1] = logit(share) - logit(rate)
@@ -298,7 +323,7 @@ class PastTasks:
             near[:, tool] = np.add.accumulate(best, axis=1)[:, -1] / NEAREST_OF_TOOL
         return near
 
-    def _times_needed(self, tasks: Ints, weights: Floats | None = None) -> Floats:
+    def times_needed(self, tasks: Ints, weights: Floats | None = None) -> Floats:
         """(tools,): how many of the tasks needed each, or the sum of their weights."""
         if weights is not None:
             weights = np.repeat(weights, self.counts[tasks])
@@ -368,6 +393,15 @@ def _texts_of_both(first: tuple[str, ...], many: int, second: tuple[str, ...], m
     if not first and not second:
         return ()
     return (*(first or ("",) * many), *(second or ("",) * more))
+
+
+def _rows_by_name(names: tuple[str, ...]) -> dict[str, Ints]:
+    """Where each name stands, but for "", which names nobody."""
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        if name:
+            rows.setdefault(name, []).append(row)
+    return {name: np.array(own, dtype=np.int64) for name, own in rows.items()}
 
 
 def _times_before(names: Ints) -> Ints:
