@@ -165,6 +165,20 @@ def test_surfacing_finds_what_the_ranking_lacks_and_the_deepest_positions() -> N
     assert says(in_words(found), "past 4 … offered")
 
 
+def test_the_share_that_needs_no_tool_is_that_of_tasks_that_saw_their_whole_ranking() -> None:
+    rows = [
+        row("", "abcd", offered="abcd"),
+        row("a", "abcd", offered="abcd"),
+        row("", "abcd", offered="ab"),  # what was cut could not be called
+        row("", "", offered="a"),  # nobody ranked it
+    ]
+    found = measures.no_tool(flat(rows))
+    assert found is not None
+    assert (found.tasks, found.share.mean, found.of_all) == (2, 0.5, 2 / 3)
+    assert says(in_words(found), "50.0%", "2 tasks", "66.7%")
+    assert measures.no_tool(flat([row("a", "abcd", offered="abcd")])) is None
+
+
 def test_the_distance_of_scores_is_that_of_kolmogorov_and_smirnov_with_ties() -> None:
     rng = np.random.default_rng(2)
     for _ in range(20):

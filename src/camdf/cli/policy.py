@@ -269,6 +269,7 @@ def _fit(options: argparse.Namespace) -> int:
 
     camdf fit logged.jsonl -o policy.json --cost-pressure 0.12
     """
+    from camdf.evaluation.assess import estimated_none
     from camdf.evaluation.fit import fit
 
     if ":" in options.policy and not vars(own_class(options.policy)).get("kind"):
@@ -309,8 +310,10 @@ def _fit(options: argparse.Namespace) -> int:
         )
     assessment = result.assessment
     warnings = [*assessment.alarms(payoff), *assessment.warnings(), *_made_up_warning(options, made_up)]
+    none = estimated_none(result.policy, logged, payoff)
     if not options.json:
         _print_assessment(options, logged, payoff, assessment, name, warnings)
+        _print_share_of_none(logged, none)
     save(result.policy, options.output, result.training)
     past: PastTasks | None = None
     if result.policy.recalls:
@@ -327,6 +330,7 @@ def _fit(options: argparse.Namespace) -> int:
         "label_noise": asdict(result.label_noise),
         "made_up": made_up,
         "reads_texts": result.policy.reads_texts,
+        "need_no_tool_estimated": none,
     }
     if past is not None:
         document["remembers"] = len(past)
@@ -479,7 +483,7 @@ def _evaluate(options: argparse.Namespace) -> int:
 
     camdf evaluate policy.json newer.jsonl
     """
-    from camdf.evaluation.assess import assess, moved_since_fit, unseen_warning
+    from camdf.evaluation.assess import assess, estimated_none, moved_since_fit, unseen_warning
     from camdf.evaluation.replay import Fixed
 
     policy = saved_policy(options)
@@ -506,10 +510,12 @@ def _evaluate(options: argparse.Namespace) -> int:
         warnings.append(
             "This policy was fitted on these very tasks, which flatters it. Evaluate it on tasks it has not seen."
         )
+    none = estimated_none(policy, logged, payoff)
     if options.json:
         document = {
             **_data_and_payoff(logged, payoff),
             "policy": policy.kind,
+            "need_no_tool_estimated": none,
             **assessment.summary(),
             "meaning": _meaning(options, assessment, payoff),
             "moved": moved_as_json(moved),
@@ -519,6 +525,7 @@ def _evaluate(options: argparse.Namespace) -> int:
         print_json(document)
     else:
         _print_assessment(options, logged, payoff, assessment, str(options.policy), warnings)
+        _print_share_of_none(logged, none)
         print_moved(moved)
         if advice := assessment.refit_advice():
             print(advice)
@@ -686,6 +693,15 @@ def _print_assessment(
     print(assessment.against_every_tool(options.task_worth))
     for warning in warnings[len(alarms) :]:
         print(f"Warning: {warning}")
+
+
+def _print_share_of_none(logged: LoggedTasks, estimated: float | None) -> None:
+    """How many tasks need no tool, by labels and as the policy sees it; nothing where neither says that any do."""
+    known = float((logged.n_required == 0).mean())
+    if estimated is not None:
+        print(f"{known:.0%} of these tasks need no tool, and the policy expects {estimated:.0%}.")
+    elif known:
+        print(f"{known:.0%} of these tasks need no tool, and the policy takes every task to need one.")
 
 
 def _print_first_verdict(assessment: Assessment) -> None:

@@ -300,6 +300,12 @@ def require_choice(logged: LoggedTasks) -> None:
         )
 
 
+def estimated_none(policy: Policy, logged: LoggedTasks, payoff: Payoff) -> float | None:
+    """The share of tasks that the policy takes to need no tool; None where it takes every task to need one."""
+    chances = policy.decide(logged.rankings, payoff).none
+    return None if chances is None else float(chances.mean())
+
+
 def unseen_tools(policy: Policy, logged: LoggedTasks) -> dict[str, int]:
     """The listed tools that the policy did not see in training, and in how many tasks each is listed, most first.
 

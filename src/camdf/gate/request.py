@@ -358,7 +358,9 @@ class RequestReader:
             filling = core(catalogue, (*guarded, *forced), self.limits, task)
             judges = tuple([judge.by_turn for judge in terms.judges])
             standing = () if withheld else standing_turns(events)
-        judges = tuple([judge.for_user(readable(question.user), self.id_key) for judge in judges])
+        if question.user:
+            user = readable(question.user)
+            judges = tuple([judge.for_user(user, self.id_key) for judge in judges])
         request = Request(
             catalogue=catalogue,
             natives=natives,

@@ -128,7 +128,7 @@ def test_the_gate_is_told_the_user_of_an_adk_session(monkeypatch: pytest.MonkeyP
 
     from camdf.integrations.google_adk import ToolGate
 
-    class Agreeing(BaseLlm):
+    class Agreeing(BaseLlm):  # type: ignore[misc]
         async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncIterator[LlmResponse]:
             yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="Fine.")]))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,12 +14,15 @@ from hypothesis import strategies as st
 
 import camdf
 from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, Rankings
+from camdf.cli import main
 from camdf.core.rankings import Floats
 from camdf.core.sets import SIZES, SizeLaw
+from camdf.datasets.examples import Example, write_examples
 from camdf.policies.artifact import from_json, to_json
 from camdf.policies.models.membership import LIST_COLUMNS
 from camdf.policies.models.none_needed import LEVEL, empty_set_odds, fit_none
 from camdf.policies.models.set_law import SetLaw
+from saying import says
 from small_sets import knowing, model, ranked
 
 chances = st.lists(st.floats(0.001, 0.999), min_size=1, max_size=6)
@@ -188,3 +193,23 @@ def test_padding_changes_no_bit_of_the_odds_of_the_empty_set(
 
 def test_an_empty_list_has_finite_odds() -> None:
     assert np.isfinite(empty_set_odds(np.zeros((1, 0)), np.zeros((1, 0), dtype=bool), SetLaw().sizes, 1.0)).all()
+
+
+def test_examples_that_need_nothing_are_labels_and_both_shares_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("mail", "flight", "hotel", "song", "weather", "stock", "invoice", "parcel")
+    (tmp_path / "tools.json").write_text(json.dumps({f"do_{word}": f"Handles a {word}." for word in words}))
+    needed = [Example(f"Take care of the {word} number {k}", (f"do_{word}",)) for word in words for k in range(4)]
+    nothing = [Example(f"Thanks for all of it, friend {number}") for number in range(8)]
+    write_examples(tmp_path / "examples.jsonl", [*needed, *nothing])
+    read = ("--tools", str(tmp_path / "tools.json"), "--scorer", "bm25", "--splits", "2")
+    policy = str(tmp_path / "policy.json")
+    assert main(["fit", str(tmp_path / "examples.jsonl"), "-o", policy, "--cost-pressure", ".05", *read, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["data"]["need_no_tool"] == pytest.approx(0.2)
+    assert told["need_no_tool_estimated"] == pytest.approx(0.2, abs=0.1)
+    assert main(["evaluate", policy, str(tmp_path / "examples.jsonl"), *read]) == 0
+    assert says(capsys.readouterr().out, "20%", "need no tool", "the policy expects")
+    assert main(["evaluate", policy, str(tmp_path / "examples.jsonl"), *read, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["need_no_tool_estimated"] == told["need_no_tool_estimated"]

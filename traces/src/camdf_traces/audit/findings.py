@@ -123,7 +123,21 @@ class Untraced:
     """The same for each service whose runs have such calls; "" for runs that name none. Empty where no run does."""
 
 
-Finding: TypeAlias = RepeatedRuns | Noise | Censoring | Surfacing | Drift | Exploration | Untraced | Unknown
+@dataclass(frozen=True)
+class NoTool:
+    """The tasks that needed no tool. Where a gate had cut tools, a run without a call says nothing of that."""
+
+    tasks: int
+    """Ranked tasks whose agent saw all of the ranking."""
+
+    share: Interval
+    """Those of them that needed none."""
+
+    of_all: float
+    """The share of all ranked tasks whose agent called none."""
+
+
+Finding: TypeAlias = RepeatedRuns | Noise | Censoring | Surfacing | Drift | Exploration | Untraced | NoTool | Unknown
 
 
 @dataclass(frozen=True)
@@ -140,6 +154,7 @@ class Audit:
     drift: Drift | Unknown
     exploration: Exploration | Unknown
     untraced: Untraced | None = None
+    no_tool: NoTool | None = None
 
     @property
     def sums(self) -> dict[str, dict[str, int]]:

@@ -17,6 +17,7 @@ from camdf_traces.audit.findings import (
     Drift,
     Exploration,
     Noise,
+    NoTool,
     RepeatedRuns,
     Shift,
     Surfacing,
@@ -48,6 +49,7 @@ def audit(tasks: TaskLists, *, since: datetime | None = None, split: float = 0.5
         drift(tasks, np.random.default_rng(seed), since=since, split=split),
         exploration(tasks),
         untraced(tasks),
+        no_tool(tasks),
     )
 
 
@@ -128,6 +130,18 @@ def surfacing(tasks: TaskLists) -> Surfacing | Unknown:
     n = int(ranked.filled.sum())
     deepest = int(ranked.place[tasks.required].max(initial=0))
     return Surfacing(n, _share_of_cases(int(missed.sum()), n), int(ranked.lengths.max()), deepest, offered)
+
+
+def no_tool(tasks: TaskLists) -> NoTool | None:
+    """The share of tasks that needed no tool, of those that saw all of their ranking; None where all called some."""
+    ranked = tasks.ranked.filled
+    called_none = tasks.n_required == 0
+    saw_all = ranked & ~tasks.lacked
+    if not (ranked & called_none).any() or not saw_all.any():
+        return None
+    count = int(saw_all.sum())
+    share = _share_of_cases(int((saw_all & called_none).sum()), count)
+    return NoTool(count, share, float(called_none[ranked].mean()))
 
 
 def drift(

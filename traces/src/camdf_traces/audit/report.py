@@ -16,6 +16,7 @@ from camdf_traces.audit.findings import (
     Exploration,
     Finding,
     Noise,
+    NoTool,
     RepeatedRuns,
     Shift,
     Surfacing,
@@ -142,6 +143,14 @@ def _(finding: Untraced) -> str:
     if finding.services:
         sentence += f" By service: {_shares_by_name(finding.services)}."
     return sentence
+
+
+@in_words.register
+def _(finding: NoTool) -> str:
+    return (
+        f"{_in_percent(finding.share)} of the {finding.tasks:,} tasks whose agent saw its whole ranking needed no "
+        f"tool; {finding.of_all:.1%} of all with a ranking called none."
+    )
 
 
 def _shares_by_name(shares: dict[str, float]) -> str:
