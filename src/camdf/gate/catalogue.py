@@ -6,13 +6,14 @@ a definition in place, the list is another one.
 
 from __future__ import annotations
 
-import marshal
+import pickle
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from io import BytesIO
 from math import inf
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from camdf.errors import UsageError
 from camdf.gate.lists import Mode, last_marked
@@ -88,6 +89,11 @@ class Catalogue:
         return keys
 
     @cached_property
+    def identity_of(self) -> dict[str, Identity]:
+        """The same by key."""
+        return {key: identity for identity, key in self.identities.items()}
+
+    @cached_property
     def servers(self) -> dict[str, str]:
         """Where the tools come from whose server is known, by key."""
         return {key: tool.server for key, tool in self.tools.items() if tool.server}
@@ -159,28 +165,55 @@ def _length_of(tool: Tool) -> int:
         return 0
 
 
+class _PlainPickler(pickle.Pickler):
+    """Writes plain values alone: equal bytes are equal values, of the same types and in the same order.
+
+    No value is written as a reference to an earlier one, so that it makes no difference whether two of them are one.
+    """
+
+    def reducer_override(self, value: Any) -> NoReturn:
+        """Called for all that is not plain: nobody knows whether that stays the same."""
+        raise ValueError
+
+
 class _Snapshot(NamedTuple):
     """What a list holds, as nobody can change it: definitions as bytes, in which 0 and False differ."""
 
     servers: list[str | None]
-    ours: list[Tool | None]
-    """The tools that are a `Tool`, which is never changed."""
+    """Of each tool, where the list has any that come from one."""
+
+    ours: dict[int, Tool]
+    """The tools that are a `Tool`, which is never changed, by place."""
 
     definitions: bytes
     """All others."""
 
     @classmethod
     def of(cls, listed: list[Any]) -> _Snapshot:
-        """Raises ValueError where the list holds other than plain values: nobody knows whether these stay the same."""
-        servers = [native.server if isinstance(native, FromServer) else None for native in listed]
-        natives = [native.tool if isinstance(native, FromServer) else native for native in listed]
-        ours = [native if type(native) is Tool else None for native in natives]
-        definitions = [None if type(native) is Tool else native for native in natives]
-        return cls(servers, ours, marshal.dumps(definitions, 2))
+        """Raises ValueError where the list holds other than plain values."""
+        kinds = set(map(type, listed))
+        servers: list[str | None] = []
+        ours: dict[int, Tool] = {}
+        if FromServer in kinds:
+            servers = [native.server if isinstance(native, FromServer) else None for native in listed]
+            listed = list(map(native_of, listed))
+            kinds = set(map(type, listed))
+        if Tool in kinds:
+            ours = {place: native for place, native in enumerate(listed) if type(native) is Tool}
+            listed = [None if type(native) is Tool else native for native in listed]
+        written = BytesIO()
+        pickler = _PlainPickler(written, 5)
+        pickler.fast = True
+        pickler.dump(listed)
+        return cls(servers, ours, written.getvalue())
 
     def listed(self) -> list[Any]:
         """The list again, of which nobody else has a part."""
-        natives = [ours or native for ours, native in zip(self.ours, marshal.loads(self.definitions), strict=True)]
+        natives: list[Any] = pickle.loads(self.definitions)
+        for place, tool in self.ours.items():
+            natives[place] = tool
+        if not self.servers:
+            return natives
         return [
             native if server is None else FromServer(server, native)
             for server, native in zip(self.servers, natives, strict=True)
@@ -206,7 +239,7 @@ class Catalogues(Locked):
         """What came of the same list when this reader read it, else what comes of it now, which is kept."""
         try:
             snapshot = _Snapshot.of(listed)
-        except ValueError:
+        except Exception:  # it holds other than plain values
             return reader.read_list(listed)
         for kept in self._kept:
             if kept.reader is reader and kept.snapshot == snapshot:

@@ -266,10 +266,12 @@ class Decider:
         self, request: Request, name: str, kept: Collection[str], *, explores: bool
     ) -> tuple[str, ...]:
         """All that a conversation has now, of the tools that may be offered."""
-        identities = request.catalogue.identities
-        known = {key: identity for identity, key in identities.items()}
-        now = self.shared.memory.widen(name, [known[key] for key in kept], explores)
-        keys = map(identities.get, now)
+        identity_of = request.catalogue.identity_of
+        known = tuple([identity_of[key] for key in kept])
+        now = self.shared.memory.widen(name, known, explores)
+        if now == known:
+            return tuple(kept)
+        keys = map(request.catalogue.identities.get, now)
         return tuple([key for key in keys if key is not None and key in request.natives])
 
     def _kept_undecided(self, request: Request, *, searches: bool, nothing: bool) -> Iterable[str]:

@@ -15,10 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
+from camdf.gate.append import Channel
+from camdf.gate.catalogue import Catalogue
 from camdf.gate.decision import Reason
 from camdf.gate.ranking import Ranked, Ranking
 from camdf.gate.request import Request
@@ -73,6 +76,17 @@ class Fold(NamedTuple):
     """The direction of the text of the turn that was ranked, where the policy reads it."""
 
 
+class Step(NamedTuple):
+    """All that a turn's part in a fold follows from, beside its scores and the settings of the gate."""
+
+    before: Fold
+    turn: Turn
+    judge: Judge
+    catalogue: Catalogue
+    guarded: dict[str, str]
+    channel: Channel | None
+
+
 class Outcome(NamedTuple):
     """What came of a call, the type of what was raised on the way, and whether the conversation explores."""
 
@@ -95,6 +109,9 @@ class Folding:
 
     untrusted_places: int
     """How many tools of untrusted servers a conversation gets at most, beyond what it gets without them."""
+
+    latest: WeakKeyDictionary[ScoredTurn, tuple[Step, Fold]] = field(default_factory=WeakKeyDictionary)
+    """The latest step of each turn whose scores are kept, and what came of it: a history is folded at every call."""
 
     def by_judges(self, request: Request, judges: Sequence[Judge], scored: KnownScores, failure: Reason) -> Fold:
         """The fold of the last of some judges, with all that the earlier ones would have given, in their order."""
@@ -126,7 +143,8 @@ class Folding:
                 turn = scored.turns.get(event.subject, without_scores)
                 ranking = None if turn is None else self.ranking(request, turn, judge, scored)
                 if turn is not None and ranking is not None:
-                    now = self._after_turn(now, request, judge, event, ranking, turn.vector)
+                    step = Step(now, event, judge, request.catalogue, request.guarded, request.channel)
+                    now = self._after_turn(step, turn, ranking)
                 elif event is request.turns[-1] or event.subject in scored.silent:
                     now = now._replace(reason=failure)
                 else:
@@ -177,15 +195,24 @@ class Folding:
             return now._replace(called=called)
         return now._replace(kept=_appended(now.kept, call.keys), called=called)
 
-    def _after_turn(
-        self, now: Fold, request: Request, judge: Judge, turn: Turn, ranked: Ranking, vector: bytes
-    ) -> Fold:
+    def _after_turn(self, step: Step, scored: ScoredTurn, ranked: Ranking) -> Fold:
+        """What a turn makes of the fold, as it did the last time where nothing else has changed."""
+        known, after = self.latest.get(scored, (None, step.before))
+        if known != step:
+            after = self._with_turn(step, scored, ranked)
+            self.latest[scored] = (step, after)
+        return after
+
+    def _with_turn(self, step: Step, scored: ScoredTurn, ranked: Ranking) -> Fold:
+        now = step.before
+        turn = step.turn
+        vector = scored.vector
         ranking = ranked.tools
         stays = {
             **dict.fromkeys(now.kept, "kept before"),
             **dict.fromkeys(now.called, "called before"),
             **dict.fromkeys(turn.keys, "the task is its name"),
-            **request.guarded,
+            **step.guarded,
         }
         decides = trusted_part(ranking)
         marks = handed_over(
@@ -206,15 +233,15 @@ class Folding:
         if decides and decides[0].trusted:
             trusted = self._with_marks(decides, marks, stays)
         others = tuple([tool for tool in ranking if not tool.trusted])
-        if now.first and request.channel is None:
+        if now.first and step.channel is None:
             price = self.rewrite(turn.before)
-            trusted = self._worth_rewriting(trusted, request, judge, vector, price, stays)
-            others = self._worth_rewriting(others, request, judge, vector, price, stays)
+            trusted = self._worth_rewriting(trusted, step, vector, price, stays)
+            others = self._worth_rewriting(others, step, vector, price, stays)
         ranking = trusted
         if others:
             ranking = (*trusted, *self._within_places(others, stays, sum(tool.kept for tool in trusted)))
         adds = {*stays, *[tool.name for tool in ranking if tool.kept]}
-        kept = _appended(now.kept, [key for key in request.catalogue.offered if key in adds])
+        kept = _appended(now.kept, [key for key in step.catalogue.offered if key in adds])
         more = kept[len(now.kept) :]
         if now.first and not more:
             return Fold(kept, now.first, "decided before", ranking, now.called, now.joined, ranked.none, vector)
@@ -259,13 +286,7 @@ class Folding:
         return tuple(marked)
 
     def _worth_rewriting(
-        self,
-        ranking: tuple[Ranked, ...],
-        request: Request,
-        judge: Judge,
-        vector: bytes,
-        price: float,
-        stays: Mapping[str, str],
+        self, ranking: tuple[Ranked, ...], step: Step, vector: bytes, price: float, stays: Mapping[str, str]
     ) -> tuple[Ranked, ...]:
         """Without what is not worth its share of rewriting the cached prompt: shared anew until all that is left is."""
         if price <= 0:
@@ -274,9 +295,9 @@ class Folding:
         adds = added
         while adds:
             share = price / len(adds)
-            costs = request.catalogue.costs.items()
+            costs = step.catalogue.costs.items()
             shared = {key: cost if key in stays else cost + share for key, cost in costs}
-            again = judge.ranked({tool.name: tool.score for tool in ranking}, shared, vector)
+            again = step.judge.ranked({tool.name: tool.score for tool in ranking}, shared, vector)
             left = adds & {tool.name for tool in again.tools if tool.kept}
             if left == adds:
                 break

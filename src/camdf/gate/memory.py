@@ -103,7 +103,9 @@ class Memory(Latest[Remembered]):
 
     def _joined(self, conversation: str, first: Remembered, then: Remembered) -> Remembered:
         """Remember both of a conversation, each tool once; the lock is held."""
-        kept = tuple(dict.fromkeys((*first.kept, *then.kept)))[-MOST:]
+        kept = first.kept
+        if kept != then.kept:
+            kept = tuple(dict.fromkeys((*kept, *then.kept)))[-MOST:]
         return self._remember(conversation, Remembered(kept, first.explored or then.explored))
 
 

@@ -316,8 +316,11 @@ class RequestReader:
             stopped = "name taken"
             error = TAKEN.format(" and ".join(map(repr, catalogue.search_names)))
         is_misunderstood = stopped is not None
-        name = conversation_named(question.conversation)
-        conversation = None if name is None else remembered_by(name, self.tenant)
+        name: str | None = None
+        conversation: str | None = None
+        if question.conversation is not None:
+            name = conversation_named(question.conversation)
+            conversation = remembered_by(name, self.tenant)
         shown = isinstance(question.task, (list, tuple))
         undescribed = catalogue.untrusted if self.guards.digests is None else frozenset[str]()
         authorized = AuthorizedTools(natives, catalogue.tools, undescribed)
@@ -452,7 +455,7 @@ class RequestReader:
             dealt=dealt,
             began=question.began,
             tool_search=question.tool_search,
-            name=conversation_named(question.conversation),
+            name=None if question.conversation is None else conversation_named(question.conversation),
             explores=dealt.explores,
             stopped="tools not readable",
             error=type(error).__name__,

@@ -210,7 +210,7 @@ class Judge:
         return rankings.scores[row, :length].tolist(), costs, [pressure * cost for cost in costs]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class ScoredTurn:
     """What a scorer said of a turn: a score for every tool, and the direction of its text where the policy reads it."""
 

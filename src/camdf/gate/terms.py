@@ -84,10 +84,8 @@ class ConversationTerms(Latest[Terms]):
             self._remember(conversation, terms)
 
 
-def conversation_named(given: object) -> str | None:
+def conversation_named(given: object) -> str:
     """The name of a conversation: as it was given, or made up where it is empty, which asks for one."""
-    if given is None:
-        return None
     return readable(given) or urandom(16).hex()
 
 
