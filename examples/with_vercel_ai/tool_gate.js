@@ -60,7 +60,7 @@ export function toolGate(url, tools, settings = {}) {
   );
   const call_tool = search(
     "call_tool",
-    "Run a tool that find_tool found.",
+    "Run a tool that find_tool found, or that a message describes.",
     { name: { type: "string" }, arguments: { type: "object" } },
   );
   return {
@@ -70,7 +70,11 @@ export function toolGate(url, tools, settings = {}) {
       const decision = await ask("/v1/decide", { ...request, messages });
       if (!decision) return { activeTools: Object.keys(tools) };
       const loaded = [...decision.tools, ...(decision.search ?? [])];
-      return { activeTools: loaded.map((each) => each.name) };
+      const activeTools = loaded.map((each) => each.name);
+      const sent = [...messages];
+      for (const { place, message } of decision.changed ?? [])
+        sent[place] = message; // null where nothing of it may be sent
+      return { activeTools, messages: sent.filter(Boolean) };
     },
   };
 }

@@ -46,6 +46,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """The service of the example, which also says what it decides."""
     server = (
         '[server]\nport = 0\nlog_decisions = true\ntoken_variable = "TOKEN"\n\n[routes.short]\nlimits.at_most = 1\n\n'
+        '[routes.notes]\nmode = "append"\nlimits.cached_prefix = 0\n\n'
     )
     folder = folder_of(tmp_path_factory.mktemp("served"), server + (EXAMPLE / "camdf.toml").read_text("utf-8"))
     with running(folder, settings={"TOKEN": TOKEN}) as service:
@@ -99,6 +100,26 @@ def results(found: Any) -> list[str]:
     """What the model was told of its calls."""
     tools = [message for message in found["messages"] if message["role"] == "tool"]
     return [json.dumps(part["output"]) for message in tools for part in message["content"]]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_in_mode_append_what_a_turn_needs_stands_in_a_note_and_runs(
+    node: Path, service: Running, streams: bool
+) -> None:
+    settings = {"token": TOKEN, "seconds": 30, "route": "notes"}
+    calls = [["call_tool", {"name": "book_flight", "arguments": {}}], None]
+    found = converse(node, service.url, calls, streams=streams, settings=settings)
+    later = [*TRIP, *found["messages"], {"role": "user", "content": "Now please play a song"}]
+    again = converse(node, service.url, [None], streams=streams, settings=settings, messages=later)
+    assert [*found["seen"], *again["seen"]] == [[*SEARCH]] * 3, "the list never changes"
+    (first,), (second,) = found["told"]
+    assert first == second == again["told"][0][0], "a note stays as it was written"
+    assert first.startswith(TRIP[0]["content"])
+    assert "- book_flight(" in first
+    assert "- play_music(" in again["told"][0][1]
+    (ran,) = results(found)
+    assert "book_flight ran" in ran
+    decided(service, 3)
 
 
 def test_a_tool_that_was_cut_is_found_and_runs(node: Path, service: Running) -> None:
