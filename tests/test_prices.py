@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from camdf import Payoff, PlugIn, Prices
+from camdf.core.rankings import Rankings
 from camdf.errors import DataError
 from camdf.gate import Gate
-from camdf.prices import COUNTS_KEPT, ToolStatistics, estimated_tokens
+from camdf.prices import COUNTS_KEPT, MISSED, NOTED, ToolStatistics, estimated_tokens
 from camdf.tools import Tool
 from saying import refuses
 
@@ -229,3 +230,30 @@ def test_a_file_of_something_else_holds_no_statistics(content: str, tmp_path: Pa
     (tmp_path / "statistics.json").write_text(content)
     with refuses(DataError, "statistics.json", "camdf", "mine", "--statistics", "writes"):
         Prices.from_statistics(tmp_path / "statistics.json")
+
+
+@settings(deadline=None)
+@given(prices, tools, st.floats(0.01, 0.99), st.integers(0, 20_000))
+def test_a_tool_is_given_where_the_chance_that_it_is_called_times_a_search_is_worth_its_cost(
+    prices: Prices, tool: Tool, chance: float, prefix: int
+) -> None:
+    search = prices.of_search(prefix_tokens=prefix, found_tokens=600)
+    worth = 2 * search
+    recourse = prices.recourse(worth, found=1.0, prefix_tokens=prefix, found_tokens=600)
+    payoff = prices.payoff(worth, "partial", recourse)
+    cost = prices.of(tool)
+    given = PlugIn().decide(Rankings.from_scores({"it": chance}, {"it": cost}), payoff).acquired[0, 0]
+    assert given == (chance * search >= cost) or chance * search == pytest.approx(cost)
+
+
+@settings(deadline=None)
+@given(prices, st.floats(1, 10_000), st.floats(0, 20_000))
+def test_joining_costs_a_note_and_a_part_of_a_search(prices: Prices, tokens: float, prefix: float) -> None:
+    joining = prices.of_joining(tokens, prefix_tokens=prefix)
+    search = prices.of_search(prefix_tokens=prefix, found_tokens=2 * tokens)
+    note = NOTED * prices.of_tokens(tokens)
+    assert MISSED * search < joining <= MISSED * search + note * (1 + 1e-9)
+    assert joining <= prices.of_joining(2 * tokens, prefix_tokens=2 * prefix)
+    assert 0 <= prices.of_listing(tokens) <= prices.of_tokens(tokens) * (1 + 1e-9)
+    if prices.cache and not prices.cached:
+        assert prices.of_listing(tokens) == 0

@@ -39,6 +39,13 @@ CHARACTERS_PER_TOKEN = 4.0
 LARGEST = 1e12
 """No price and no rate is larger, so that no cost is infinite."""
 
+NOTED = 0.6
+"""How long a definition is in a note, as a part of what it is on the list."""
+
+MISSED = 0.1
+"""How often a tool that many tasks need is not brought by the turn that needs it, so that it is searched for. A quarter
+would put more into the head, and cost up to 0.04 more in some domains of benchmarks/core.py."""
+
 COUNTS_KEPT = 16_384
 """How many definitions keep their token count, so that only a new or changed one is counted."""
 
@@ -229,7 +236,29 @@ class Prices(Settings):
             counted = self._counted[key] = max(1, self.tokens(tool.definition()))
         return counted
 
-    def of_search(self, *, prefix_tokens: float, found_tokens: float, call_tokens: float, output: float) -> float:
+    def of_listing(self, tokens: float) -> float:
+        """Dollars that a definition costs a task, needed or not, in a head that all tasks read from a cache.
+
+        tokens * turns * cached / 1,000,000
+        """
+        return self.of_request(new=0, again=tokens * self.turns)
+
+    def of_joining(self, tokens: float, *, prefix_tokens: float) -> float:
+        """Dollars that a tool costs a task that needs it, where it joins the turn that does.
+
+            the note      NOTED * tokens * (uncached + (turns - 1) / 2 * cached) / 1,000,000: written once, and read in
+                          the calls after it, half of the others on average
+            a search      MISSED * `of_search`, whose answer has two definitions as long as the tool's
+
+        Where a part of all tasks needs the tool, listing it pays if that part of this is more than `of_listing`.
+        """
+        note = NOTED * tokens
+        written = self.of_request(new=note, again=note * (self.turns - 1) / 2)
+        return written + MISSED * self.of_search(prefix_tokens=prefix_tokens, found_tokens=2 * tokens)
+
+    def of_search(
+        self, *, prefix_tokens: float, found_tokens: float, call_tokens: float = 60.0, output: float = 15.00
+    ) -> float:
         """Dollars that one search for a tool costs a task: a round trip that loading the tool would have saved.
 
             one more request    prefix_tokens * cached / 1,000,000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,10 @@ TABLES = (ROOT / "lab" / "docs" / "everyday.md").read_text(encoding="utf-8")
 TEXT = " ".join(PAGE.split())
 
 
-@pytest.mark.parametrize(("name", "page"), [("conversations", TABLES), ("cache", PAGE), ("joining", PAGE)])
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [("conversations", TABLES), ("cache", PAGE), ("joining", PAGE), ("core", PAGE), ("note_calls", PAGE)],
+)
 def test_a_page_has_the_stored_table(name: str, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = json.loads((ROOT / "results" / f"{name}.json").read_text())
     assert benchmark_module(name, monkeypatch).table(stored) in page
@@ -91,6 +95,25 @@ def test_the_page_says_where_notes_cost_more_than_a_list() -> None:
     others = [row for row in recipe_rows() if row["tools"] != 24 and (row["tools"], row["turns"]) != (40, 1)]
     assert all(row["Gate.start"] <= row["Gate.start, tools alone"] + 0.02 for row in others)
     assert all(more(tools=size, cache="shared") <= 0.0 for size in (24, 40, 100, 400))
+
+
+def test_tools_that_most_tasks_need_cost_no_more_in_the_head() -> None:
+    stored = json.loads((ROOT / "results" / "core.json").read_text())
+    costs = [row["cost"] for row in stored]
+    assert max(costs) <= 1.02
+    assert min(costs) < 0.9
+    assert sum(costs) / len(costs) < 0.99
+    assert says(TEXT, f"up to {max(costs) - 1:.2f} in {max(stored, key=lambda row: row['cost'])['domain']}")
+    most = {row["domain"]: f"{row['most needed']:.0%}" for row in stored}
+    assert says(TEXT, f"{most['tau2-banking']} of the tasks", f"{most['api-bank']} in api-bank")
+    assert says(TEXT, f"has {most['stabletoolbench-g3']}")
+    needed = Counter(name for each in conversations() for name in set().union(*[turn.needed for turn in each.turns]))
+    assert says(TEXT, "most needed one", f"in {max(needed.values())} of 30")
+
+
+def test_what_comes_of_a_slip_is_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = json.loads((ROOT / "results" / "note_calls.json").read_text())
+    assert benchmark_module("note_calls", monkeypatch).rows() == stored
 
 
 def test_the_page_says_how_a_conversation_of_four_subjects_goes() -> None:

@@ -1,5 +1,7 @@
 """The head of every request in mode "append": tools that are loaded though no turn has asked for them.
 
+A tool that logged tasks need so often that joining their turns would cost more stands in the head, where prices say so.
+
 A provider caches a prompt from a smallest prefix on. Where the search, the tools that stay and the system prompt are
 less than that, the shortest tools fill it: each of them costs less in a cached head than the head costs uncached.
 """
@@ -13,10 +15,31 @@ from camdf.gate.catalogue import Catalogue
 from camdf.gate.settings import Limits
 from camdf.gate.tool_search import CALL, find_tool
 from camdf.gate.turns import text_of
-from camdf.prices import CHARACTERS_PER_TOKEN
+from camdf.prices import CHARACTERS_PER_TOKEN, Prices
 
 SAYING = ("system", "developer")
 """Whose message comes before the first turn."""
+
+
+def often_needed(
+    catalogue: Catalogue, needed: Iterable[Mapping[str, float]], prices: object, limits: Limits
+) -> tuple[str, ...]:
+    """Keys of the tools that so large a part of the tasks needs, as logs say, that the head is the cheaper place.
+
+    `needed` has that part by tool, of each policy that may decide. Only tools of trusted servers are taken. No request
+    enters: the prompt before a search is taken to be as long as the smallest that is cached.
+    """
+    if not isinstance(prices, Prices):
+        return ()
+    often: dict[str, None] = {}
+    for part_by_key in needed:
+        for key, part in part_by_key.items():
+            if key in catalogue.costs and key not in catalogue.untrusted:
+                tokens = prices.count(catalogue.tools[key])
+                joining = prices.of_joining(tokens, prefix_tokens=limits.cached_prefix)
+                if part * joining > prices.of_listing(tokens):
+                    often[key] = None
+    return tuple(often)
 
 
 def core(catalogue: Catalogue, stays: Collection[str], limits: Limits, messages: Iterable[Any]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from camdf.gate.append import Addition, AuthorizedTools, Channel, Channels, channel_of
 from camdf.gate.catalogue import Catalogue, CatalogueReader, unread_catalogue
 from camdf.gate.decision import Reason
-from camdf.gate.head import core
+from camdf.gate.head import core, often_needed
 from camdf.gate.lists import Mode, has_search
 from camdf.gate.privilege import Privilege
 from camdf.gate.scoring import Judge, ScoredTurn, failure_type
@@ -121,7 +121,7 @@ class Request:
     """Where tools join the conversation; None where they do not, and all that is kept is on the list."""
 
     core: tuple[str, ...] = ()
-    """Keys of the tools that fill the head of every request where tools join (`camdf.gate.head`)."""
+    """Keys of the tools in the head of every request where tools join (`camdf.gate.head`)."""
 
     name: str | None = None
     """The conversation's, as it was given or made up; None where it has none."""
@@ -358,7 +358,9 @@ class RequestReader:
         judges = terms.judges
         if terms.mode == "append" and searches and shown and question.takes_messages and not terms.load_all:
             channel = channel_of(readable(question.model), self.channels)
-            filling = core(catalogue, (*guarded, *forced), self.limits, task)
+            needed = [judge.needed for judge in terms.judges]
+            often = often_needed(catalogue, needed, self.catalogues.prices, self.limits)
+            filling = (*often, *core(catalogue, {*guarded, *forced, *often}, self.limits, task))
             judges = tuple([judge.by_turn for judge in terms.judges])
             standing = () if withheld else standing_turns(events)
         if question.user:

@@ -86,6 +86,11 @@ class Judge:
         return self
 
     @cached_property
+    def needed(self) -> Mapping[str, float]:
+        """By tool, the part of the logged tasks that needed it, where the policy knows."""
+        return dict(getattr(self.policy, "needed", {}))
+
+    @cached_property
     def reads_texts(self) -> bool:
         """Whether the policy reads the direction of a task's text."""
         return self.policy.reads_texts

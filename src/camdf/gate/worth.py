@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 
 from camdf.errors import UsageError
 from camdf.gate.tool_search import CALL, by_server, find_tool, names_by_server
-from camdf.prices import Prices
+from camdf.prices import NOTED, Prices
 from camdf.runtime import settings as checks
 from camdf.runtime.settings import Settings
 from camdf.tools import NO_TOOLS, Tool, view
@@ -24,9 +24,6 @@ PAYS = 0.98
 
 JOINED = 2.0
 """In mode "append", how many tools a turn brings: near what `Gate.start` does in everyday conversations."""
-
-NOTED = 0.6
-"""How long a definition is in a note, as a part of what it is on the list."""
 
 SEARCHED_STILL = 0.5
 """In mode "append", the part of the searches that is left: what a turn says is added before it is searched for."""

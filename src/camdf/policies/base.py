@@ -61,6 +61,11 @@ class Policy(ABC):
         return type(self).fit is Policy.fit
 
     @property
+    def needed(self) -> Mapping[str, float]:
+        """By tool, the part of the logged tasks that needed it; empty where a policy does not know."""
+        return {}
+
+    @property
     def by_turn(self) -> Policy:
         """What decides where every turn of a conversation gets tools of its own (mode "append")."""
         return self

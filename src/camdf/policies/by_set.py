@@ -190,6 +190,10 @@ class ExpectedPayoffBySet(Policy):
         return known
 
     @property
+    def needed(self) -> Mapping[str, float]:
+        return self.model_.needed if "model_" in vars(self) else {}
+
+    @property
     def recalls(self) -> bool:
         return self.with_past_ is not None or self.own_multiple_ > 0
 

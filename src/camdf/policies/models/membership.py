@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
-from camdf.core.candidates import CANDIDATE_COLUMNS, History, candidate_features, history
+from camdf.core.candidates import CANDIDATE_COLUMNS, PRIOR_WEIGHTS, History, candidate_features, history
 from camdf.core.groups import numbered
 from camdf.core.probability import CLIP, logit, sigmoid
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
@@ -212,6 +212,12 @@ class MembershipModel:
         if not self.tools_per_list:
             return self
         return replace(self, tools_per_list=0.0, sharpness=1.0, calibration=(0.0, 1.0))
+
+    @property
+    def needed(self) -> dict[str, float]:
+        """By tool, how often it was required of the times it was listed, and of a few more that did not need it."""
+        counts = zip(self.tools, self.times_required, self.times_listed, strict=True)
+        return {tool: required / (listed + PRIOR_WEIGHTS[1]) for tool, required, listed in counts}
 
     @property
     def law(self) -> SizeLaw:
