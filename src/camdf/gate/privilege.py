@@ -15,15 +15,19 @@ It bounds tools and not arguments: the right tool with a wrong recipient is the 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
 from camdf.errors import UsageError
 from camdf.gate.journal import Journal
 from camdf.gate.tool_search import ToolCall
 from camdf.gate.turns import OwnWords
 from camdf.runtime import settings as checks
+from camdf.runtime.loose_json import without_repeats
 from camdf.runtime.settings import Settings
 from camdf.tools import Tool
 
@@ -92,6 +96,16 @@ class Privilege(Settings):
     journal: Annotated[Journal | None, checks.or_none(checks.instance_of(Journal))] = None
     """Keeps what turns brought and which calls were refused or asked for (`Journal`)."""
 
+    @classmethod
+    def from_file(cls, path: str | PathLike[str], **settings: Any) -> Self:
+        """A privilege whose `effects` are those of a file, which `camdf privilege` writes for a human to correct.
+
+        Args:
+            path: A JSON object from names of tools and servers to effects.
+            settings: The others of `Privilege`.
+        """
+        return cls(read_effects(path), **settings)
+
     def effect_of(self, tool: Tool, meaning: Collection[str]) -> Effect:
         """The worst that a tool can do, by the names that mean it and no other tool of its list."""
         try:
@@ -147,6 +161,25 @@ class Privilege(Settings):
         """Write an entry to the journal, if there is one."""
         if self.journal is not None:
             self.journal.write(entry)
+
+
+def read_effects(path: str | PathLike[str]) -> dict[str, str]:
+    """The effects in a file, by name; a UsageError names the key that is wrong, its value and the remedy."""
+    return effects_in(Path(path).read_bytes(), str(path))
+
+
+def effects_in(content: bytes, name: str) -> dict[str, str]:
+    """The same of what a file of that name holds."""
+    try:
+        written = json.loads(content, object_pairs_hook=without_repeats)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{name} is not JSON: {error}. Write it with camdf privilege, and correct that.") from None
+    if not isinstance(written, dict):
+        raise UsageError(f"{name} must hold one object from names of tools to effects. Write it with camdf privilege.")
+    for key, value in written.items():
+        if value not in EFFECTS:
+            raise UsageError(f"{name}: {key!r} must be one of {', '.join(EFFECTS)}. Got {value!r} instead.")
+    return written
 
 
 def hinted_effect(tool: Tool) -> Effect:
