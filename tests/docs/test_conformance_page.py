@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "environments" / "frameworks"))
 
-from conforming import CONVERSATIONS, everyday_gate, page
+from conforming import CONVERSATIONS, JOINS, NOTED, everyday_gate, page
 from drivers import FRAMEWORKS
 
 from camdf import UsageError
@@ -26,7 +26,14 @@ def test_every_framework_is_stored_with_every_check() -> None:
     assert set(STORED) == set(FRAMEWORKS)
     for versions in STORED.values():
         for verdicts in versions.values():
-            assert set(verdicts) == {*CHECKS, CONVERSATIONS}
+            assert set(verdicts) == {*CHECKS, CONVERSATIONS, NOTED}
+
+
+def test_all_thirty_conversations_are_played_with_the_newest_version_of_every_framework() -> None:
+    for versions in STORED.values():
+        newest = list(versions.values())[-1]
+        assert newest[CONVERSATIONS] == "30 of 30"
+        assert newest[NOTED] == ("30 of 30" if newest[JOINS] == "yes" else newest[JOINS])
 
 
 def test_the_page_is_made_from_what_is_stored() -> None:

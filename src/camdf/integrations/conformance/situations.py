@@ -203,6 +203,23 @@ def check_what_a_turn_needs_joins_its_end(driver: Driver) -> None:
         _promise(len(_noted_turns(model.requests[0])) == searches, "its turn has a note where the agent has a search")
 
 
+def check_a_forced_tool_is_listed_for_its_turn(driver: Driver) -> None:
+    """In mode "append" the request that forces a tool declares it, it runs, and later turns have the list as it was."""
+    with ScriptedModel(["done", ScriptedCall(HIDDEN, {"what": "Blue"})]) as model:
+        bench = _Bench(driver, model)
+        agent = driver.build(bench.setup(gate=bench.appending()))
+        history = bench.send(ASKED, agent).history
+        history = bench.send(LATER, agent, history=history, forced=HIDDEN).history
+        forcing = bench.lists[1]
+        later = len(bench.lists)
+        bench.send(SOMETHING_ELSE, agent, history=history)
+        _promise(forcing == [HIDDEN, *SEARCH], f"its request declares the tool: {forcing}")
+        _promise(bench.ran == [(HIDDEN, {"what": "Blue"})], f"it runs: {bench.ran}")
+        others = [request["tools"] for request in (model.requests[0], *model.requests[later:])]
+        _promise(bench.lists[0] == [*SEARCH], f"other turns have the search alone: {bench.lists}")
+        _promise(all(tools == others[0] for tools in others), f"later turns have the list as it was: {bench.lists}")
+
+
 def _noted_turns(request: dict[str, Any]) -> list[str]:
     """The messages of the user in a request that a note has joined."""
     messages = request.get("messages") or request.get("input") or ()

@@ -1,4 +1,4 @@
-"""A driver of the conformance suite for each adapter: `build`, `send`, and what is `EXEMPT` with the reason."""
+"""A driver of the conformance suite for each adapter, and one for a loop of your own: `build`, `send`, `EXEMPT`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 
 class Framework(NamedTuple):
-    """A framework with an adapter."""
+    """A framework with an adapter, or a client that a loop calls by itself."""
 
     title: str
     distribution: str
     part: str = ""
-    """The distribution of a part that the adapter needs, where that is not always there."""
+    """Another distribution without which it is not checked here."""
 
     @property
     def version(self) -> str:
@@ -35,8 +35,9 @@ FRAMEWORKS = {
     "strands": Framework("Strands Agents", "strands-agents"),
     "agent_framework": Framework("Microsoft Agent Framework", "agent-framework-core"),
     "haystack": Framework("Haystack", "haystack-ai"),
+    "own_loop": Framework("A loop of your own, with OpenAI's client", "openai", "anthropic"),
 }
-"""By the name of the adapter's file."""
+"""By the name of the driver's file."""
 
 
 def driver(name: str) -> Any:

@@ -15,8 +15,10 @@ from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.fastmcp import Authorized, ToolGate
 
 CLIENT = "an MCP server lists and runs tools: this is up to the client and its agent"
+LISTS_ALONE = "a gateway lists tools, and the messages are the client's"
 EXEMPT = {
-    "what a turn needs joins its end": "a gateway lists tools, and the messages are the client's",
+    "what a turn needs joins its end": LISTS_ALONE,
+    "a forced tool is listed for its turn": LISTS_ALONE,
     "streaming": CLIENT,
     "handoffs": CLIENT,
     "approvals": CLIENT,

@@ -29,6 +29,7 @@ RUNS_NONE = "a proxy runs no tools, and so it has no tool search but the provide
 CLIENT = "a proxy forwards requests and answers: this is up to the client and its agent"
 EXEMPT = {
     "what a turn needs joins its end": RUNS_NONE,
+    "a forced tool is listed for its turn": RUNS_NONE,
     "the search leads to what is cut": RUNS_NONE,
     "the search may be misused": RUNS_NONE,
     "arguments may be no json": RUNS_NONE,

@@ -22,8 +22,10 @@ from pydantic import BaseModel
 from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.openai_agents import ToolGate
 
+LISTS_ALONE = "an agent cannot change the messages of a run: only its RunConfig can"
 EXEMPT = {
-    "what a turn needs joins its end": "an agent cannot change the messages of a run: only its RunConfig can",
+    "what a turn needs joins its end": LISTS_ALONE,
+    "a forced tool is listed for its turn": LISTS_ALONE,
     "traces have the tools that ran": "OpenAI Agents has traces of its own and no OpenTelemetry; traces by "
     "OpenInference have the tools that ran",
 }

@@ -22,7 +22,7 @@ from strands.tools.tools import PythonAgentTool
 from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.strands import ToolGate
 
-EXEMPT: dict[str, str] = {}
+EXEMPT = {"a forced tool is listed for its turn": "Strands forces the tool of a structured answer, and no other"}
 PIXEL = base64.b64decode("iVBORw0KGgo=")
 
 
