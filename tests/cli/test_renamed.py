@@ -13,7 +13,8 @@ import pytest
 import camdf
 from camdf.cli import main
 from camdf.datasets import Example, read_jsonl
-from camdf.datasets.examples import renamed_examples
+from camdf.datasets.examples import read_examples, renamed_examples, write_examples
+from camdf.scorers.with_examples import ToolExamples
 from saying import says
 
 TOOLS = tuple(f"tool_{place}" for place in range(8))
@@ -129,3 +130,50 @@ def test_renames_that_say_two_things_or_nothing_are_refused(
         code = int(refusal.code or 0)
     assert code == 2
     assert says(capsys.readouterr().err, said)
+
+
+REQUESTS = [Example("Play some jazz in the kitchen", ("play",)), Example("Write to Ada", ("mail/send",))]
+HAVE = {"perform": "Runs a thing.", "dispatch": "Runs a thing."}
+"""Tools of which only their examples say what they do, under new names."""
+
+MOVED = ("--renamed", "play=perform", "--renamed", "mail/send=dispatch")
+
+
+def test_a_ranking_reads_the_examples_of_a_tool_under_its_new_name() -> None:
+    moved = dict(pair.split("=") for pair in MOVED[1::2])
+    tools = [camdf.Tool(name, text) for name, text in HAVE.items()]
+    known = ToolExamples(REQUESTS, moved)
+    assert known.texts_of(tools) == [("Play some jazz in the kitchen",), ("Write to Ada",)]
+    assert known.without_servers().texts_of(tools) == known.texts_of(tools)
+    assert ToolExamples(REQUESTS).texts_of(tools) == [(), ()]
+    before = ToolExamples(REQUESTS)
+    assert (known.digest, known.digest_by_name) == (before.digest, before.digest_by_name)
+
+
+def test_score_ranks_by_the_examples_of_renamed_tools(tmp_path: Path) -> None:
+    write_examples(tmp_path / "examples.jsonl", REQUESTS)
+    (tmp_path / "tools.json").write_text(json.dumps(HAVE), encoding="utf-8")
+    log = [{"text": "Play some jazz", "needed": ["play"]}, {"text": "Write to Ada now", "needed": ["mail/send"]}]
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, log)), encoding="utf-8")
+    command = ["score", tmp_path / "log.jsonl", "--tools", tmp_path / "tools.json", "--scorer", "bm25"]
+    command += ["--examples", tmp_path / "examples.jsonl", "-o", tmp_path / "scored.jsonl", *MOVED]
+    assert main([*map(str, command)]) == 0
+    ranked = read_jsonl(tmp_path / "scored.jsonl")
+    assert [ranked.rankings.names(row)[0] for row in range(2)] == ["perform", "dispatch"]
+
+
+def test_examples_that_are_written_keep_what_a_tool_had_under_its_old_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "examples.jsonl"
+    write_examples(output, REQUESTS)
+    (tmp_path / "tools.json").write_text(json.dumps(HAVE), encoding="utf-8")
+    (tmp_path / "own.json").write_text(json.dumps({"play": ["some tunes"]}), encoding="utf-8")
+    command = ["examples", str(tmp_path / "tools.json"), "-o", str(output), "--own", str(tmp_path / "own.json")]
+    assert main([*command, *MOVED]) in (0, 1)
+    written = {example.text: example.needed for example in read_examples(output)}
+    assert written == {
+        "Play some jazz in the kitchen": ("perform",),
+        "Write to Ada": ("dispatch",),
+        "some tunes": ("perform",),
+    }

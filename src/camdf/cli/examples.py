@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from camdf.cli.parser import add_json, check_output, print_json
-from camdf.cli.tools import TOOLS_FILE, tools_in_file
+from camdf.cli.tools import TOOLS_FILE, add_renamed, chosen_renames, tools_in_file
 from camdf.datasets.examples import Example, read_examples
 from camdf.datasets.tables import columns_at_a_glance, read_table
 from camdf.errors import UsageError
 from camdf.examples import Check, ExamplesFile, Prompt, Wanted, check_examples, named_tools, own_examples, prompts
 from camdf.examples.asking import TASK, cost
 from camdf.examples.text_logs import read_text_log
+from camdf.policies.renames import Renames
 from camdf.runtime.progress import shown
 from camdf.scorers.endpoint import completion
 from camdf.tools import Tool
@@ -69,6 +70,7 @@ def add_commands(commands: Any) -> None:
     checked = parser.add_argument_group("checking")
     checked.add_argument("--check", type=Path, metavar="FILE", help="check these examples, and write nothing")
     checked.add_argument("--tools", dest="listed", type=Path, metavar="FILE", help="with --check: the tools")
+    add_renamed(parser)
     add_json(parser)
     parser.set_defaults(resumes=True)
 
@@ -94,9 +96,12 @@ def _examples(options: argparse.Namespace) -> int:
     dollars = _dollars_for_tokens(options.prices)
     wanted = _wanted(options)
     tools = named_tools(tools_in_file(place))
-    file = ExamplesFile(NO_FILE, tools) if options.output is None else ExamplesFile.open(options.output, tools)
+    renames = chosen_renames(options)
+    file = ExamplesFile(NO_FILE, tools)
+    if options.output is not None:
+        file = ExamplesFile.open(options.output, tools, renames)
     if options.own is not None:
-        file.replace_own(example for own in options.own for example in _own_examples(own, tools))
+        file.replace_own(example for own in options.own for example in _own_examples(own, tools, renames))
     scope = {name: tool for name, tool in tools.items() if options.server in (None, tool.server)}
     if not scope:
         raise UsageError(f"There is no tool of the server {options.server!r}. Check --server.")
@@ -127,11 +132,11 @@ def _wanted(options: argparse.Namespace) -> Wanted:
     )
 
 
-def _own_examples(path: Path, tools: dict[str, Tool]) -> list[Example]:
+def _own_examples(path: Path, tools: dict[str, Tool], renames: Renames) -> list[Example]:
     """What people call tools, examples, or a log of requests in any shape that camdf fit reads."""
     if (path.suffix == ".json" and _has_names(path)) or columns_at_a_glance(path) <= EXAMPLE_FIELDS:
-        return own_examples(path, tools)
-    log = read_text_log(path, tools)
+        return own_examples(path, tools, renames)
+    log = read_text_log(path, tools, renames=renames)
     print("\n".join([*log.lines(), ""]), file=sys.stderr)
     known = (request for request in log.requests if request.required and tools.keys() >= set(request.required))
     return [Example(request.text, request.required, origin="logged") for request in known]

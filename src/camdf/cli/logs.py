@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,13 +16,14 @@ from camdf.examples.text_logs import RankedLog, TextLog, is_text_log, rank_log, 
 from camdf.gate.scoring import scorer_record
 from camdf.policies.artifact import scorer_in_text
 from camdf.policies.base import Policy
+from camdf.policies.renames import NO_RENAMES, Renames
 from camdf.policies.training import ScorerRecord
 from camdf.runtime.progress import shown
 from camdf.scorers import BM25, Embeddings, Scorer, Start, record_of
 from camdf.scorers.base import TEXTS
 from camdf.scorers.embeddings import MINILM
 from camdf.scorers.named import mismatch, scorer_of
-from camdf.scorers.with_examples import tool_examples
+from camdf.scorers.with_examples import ToolExamples
 from camdf.tools import NO_TOOLS, Tool, keyed, view
 
 FILES = "logged tasks (.jsonl, .parquet or .csv), or with --tools a log of requests in any table or as chats"
@@ -110,15 +112,21 @@ def listed_tools(path: Path) -> dict[str, Tool]:
 
 
 def named_scorer(
-    name: str | None, text: str | None = None, model: str | None = None, examples: Path | None = None
+    name: str | None,
+    text: str | None = None,
+    model: str | None = None,
+    examples: Path | None = None,
+    renames: Renames = NO_RENAMES,
 ) -> tuple[Scorer, dict[str, str]]:
     """A scorer that asks nobody, and what determines its scores; `text` is how it writes a tool."""
     name = name or usual_scorer()
     text = text or TEXT_OF_TOOLS[name]
     settings = {"scorer": name, "text": text}
-    by_tool = tool_examples(examples or ())
+    by_tool = ToolExamples(examples or (), renames)
     if by_tool.digest:
         settings["examples"] = by_tool.digest
+    if by_tool.digest and renames:
+        settings["renamed"] = json.dumps(dict(renames), sort_keys=True)
     if name == "minilm":
         settings["model"] = model or MINILM
         return Embeddings(settings["model"], text=TEXTS[text], examples=by_tool), settings

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from camdf.cli.parser import add_json, print_json
+from camdf.cli.tools import add_renamed, chosen_renames
 from camdf.errors import DataError, UsageError, expect
 from camdf.runtime.visible import visible, visible_lines
 
@@ -57,6 +58,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--examples", type=Path, metavar="FILE", help="load what these requests need at the start (.jsonl)"
     )
+    add_renamed(parser)
     parser.add_argument(
         "--learn", choices=("on", "off"), default="on", help="keep a log of searches and calls (default: on)"
     )
@@ -85,7 +87,7 @@ def _serve_gateway(options: argparse.Namespace, words: list[str]) -> int:
     if options.first < 0 or options.seconds <= 0:
         raise UsageError("--first must not be negative, and --seconds must be positive.")
     os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
-    from camdf.datasets.examples import read_examples
+    from camdf.datasets.examples import read_examples, renamed_examples
     from camdf.integrations.gateway.config import read_servers
     from camdf.integrations.gateway.folder import Folder
     from camdf.integrations.gateway.server import Gateway
@@ -94,12 +96,14 @@ def _serve_gateway(options: argparse.Namespace, words: list[str]) -> int:
     folder = Folder.of_client_file(path, learn=options.learn == "on")
     folder.make()  # definitions that were accepted are kept there, so there is no gateway without it
     servers = read_servers(path)
+    examples = read_examples(options.examples) if options.examples else []
+    examples = renamed_examples(examples, chosen_renames(options))
     gateway = Gateway(
         servers,
         folder,
         at_most=options.at_most,
         first=options.first,
-        examples=read_examples(options.examples) if options.examples else (),
+        examples=examples,
         seconds=options.seconds,
         mode=None if options.http is None else "legacy",
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from camdf.cli.logs import add_columns, is_log, named_scorer, ranked_log
 from camdf.cli.parser import add_json, check_output, notes_stream, print_json
-from camdf.cli.tools import TOOLS_FILE, tools_in_file
+from camdf.cli.tools import TOOLS_FILE, chosen_renames, tools_in_file
 from camdf.datasets.counts import in_one_line
 from camdf.errors import UsageError
 from camdf.examples.mined import mined_tasks
@@ -85,8 +85,11 @@ def _score(options: argparse.Namespace) -> int:
             f"{options.tasks} holds tasks without descriptions of their tools. Name a file: --tools tools.json"
         )
     of_a_log = options.tasks.exists() and is_log(options, options.tasks)
-    if options.renamed and not of_a_log:
-        raise UsageError("--renamed is for a log of requests here. Leave it out, and name it where the tasks are read.")
+    if options.renamed and not (of_a_log or options.examples):
+        raise UsageError(
+            "--renamed is for a log of requests or for --examples here. Leave it out, and name it where the tasks are "
+            "read."
+        )
     is_table = options.tools is not None and not of_a_log
     check_output(options.output, (".parquet",) if is_table else (".jsonl",))
     if options.top is not None and options.top < 1:
@@ -107,7 +110,7 @@ def _score(options: argparse.Namespace) -> int:
 def _scorer_to_rank_by(options: argparse.Namespace) -> tuple[Scorer, dict[str, str]]:
     """The scorer that the options name, and what determines its scores."""
     if options.scorer != "llm":
-        return named_scorer(options.scorer, options.text, options.model, options.examples)
+        return named_scorer(options.scorer, options.text, options.model, options.examples, chosen_renames(options))
     if options.examples is not None:
         raise UsageError("The scorer 'llm' reads no examples. Leave out --examples, or name another scorer.")
     if not (options.url and options.model):

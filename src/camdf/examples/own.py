@@ -7,24 +7,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from camdf.datasets.examples import Example, read_examples
+from camdf.datasets.examples import Example, read_examples, renamed_examples
 from camdf.datasets.records import text
 from camdf.errors import DataError
 from camdf.examples.answers import ways_to_name
+from camdf.policies.renames import NO_RENAMES, Renames
 
 
-def own_examples(path: Path, tools: Iterable[str]) -> list[Example]:
+def own_examples(path: Path, tools: Iterable[str], renames: Renames = NO_RENAMES) -> list[Example]:
     """The examples of a file of yours, for these tools.
 
     .json    what people call a tool: {"weather/forecast": ["will it rain", "Wetter morgen"]}
     .jsonl   examples, whose origin becomes "own" unless it is "logged"
 
     Tools go by server and name, or by the name alone where
-    only one server has it.
+    only one server has it; `renames` has the new names of those that the file has under old ones.
     """
     ways = ways_to_name(tools)
     read = _aliases if path.suffix == ".json" else _own_lines
-    examples = list(read(path))
+    examples = renamed_examples(read(path), renames)
     unknown = sorted({name for example in examples for name in example.right} - ways.keys())
     if unknown:
         raise DataError(f"{path}: must name tools of the list, and these are none: {', '.join(unknown)}. Rename them.")

@@ -30,7 +30,7 @@ from camdf.errors import DataError, UsageError
 from camdf.examples.labels import NO_TOOL, text_group
 from camdf.gate.tool_search import CALL
 from camdf.gate.turns import Turn, events, text_of
-from camdf.policies.renames import Renames, check_renames
+from camdf.policies.renames import NO_RENAMES, Renames, check_renames
 from camdf.runtime.progress import Progress, silent
 from camdf.scorers.base import Scorer
 from camdf.scorers.folder import Scored, score_tasks, scored_records
@@ -72,8 +72,6 @@ SHOWN = 3
 
 LISTED = 5
 """How many places or names a line of it lists."""
-
-NO_RENAMES: Renames = {}
 
 
 class LoggedRequest(NamedTuple):

@@ -13,10 +13,11 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from camdf.datasets.examples import Example, read_examples, write_examples
+from camdf.datasets.examples import Example, read_examples, renamed_examples, write_examples
 from camdf.errors import DataError, UsageError
 from camdf.examples.answers import read_answer
 from camdf.examples.asking import Prompt, Wanted, lacking_by_tool
+from camdf.policies.renames import NO_RENAMES, Renames
 from camdf.runtime.files import locked, write_whole
 from camdf.runtime.loose_json import without_repeats
 from camdf.runtime.progress import Progress, counted, silent
@@ -47,15 +48,21 @@ class ExamplesFile:
     logged_before: frozenset[Example] = frozenset()
     """The logged requests that the file had when it was opened."""
 
+    renames: Renames = field(default_factory=dict)
+    """The new names of tools that the file has under old ones."""
+
     @classmethod
-    def open(cls, path: Path, tools: Mapping[str, Tool]) -> ExamplesFile:
-        """The file as it is, or an empty one where there is none."""
-        before = _examples_in(path)
+    def open(cls, path: Path, tools: Mapping[str, Tool], renames: Renames = NO_RENAMES) -> ExamplesFile:
+        """The file as it is, or an empty one where there is none, each tool under its new name.
+
+        Examples of a tool that has a new name count as current, however its definition changed with the name.
+        """
+        before = renamed_examples(_examples_in(path), renames)
         gone = {name for example in before for name in example.right} - tools.keys()
         known = [example for example in before if gone.isdisjoint(example.right)]
         if gone and not any(example.right for example in known):
             raise UsageError(f"{path} has examples of other tools than these. Name another file to write.")
-        digests = _read_digests(path)
+        digests = {name: digest for name, digest in _read_digests(path).items() if name not in renames}
         changed = {*_changed_tools(tools, digests)}
         return cls(
             path,
@@ -65,6 +72,7 @@ class ExamplesFile:
             unlisted=sorted(gone),
             digests=digests,
             logged_before=frozenset(example for example in known if example.origin == "logged"),
+            renames=renames,
         )
 
     @property
@@ -108,7 +116,7 @@ class ExamplesFile:
         Logged requests that are no longer in the file were forgotten meanwhile, and are not written back.
         """
         with locked(self.path, wait=True) if self.path.exists() else nullcontext():
-            forgotten = self.logged_before.difference(_examples_in(self.path))
+            forgotten = self.logged_before.difference(renamed_examples(_examples_in(self.path), self.renames))
             self.examples = [example for example in self.examples if example not in forgotten]
             self._write_examples_and_digests()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import is_dataclass, replace
+from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 from camdf.errors import UsageError
@@ -17,6 +18,8 @@ AnyPolicy = TypeVar("AnyPolicy", bound=Policy)
 
 Renames: TypeAlias = Mapping[str, str]
 """The new name of a tool, by its old one. A tool that had several names has a line for each."""
+
+NO_RENAMES: Renames = MappingProxyType({})
 
 
 def check_renames(renames: Renames) -> None:

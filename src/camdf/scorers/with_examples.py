@@ -15,8 +15,9 @@ from functools import cached_property
 from os import PathLike
 from typing import TypeAlias
 
-from camdf.datasets.examples import Example, read_examples
+from camdf.datasets.examples import Example, read_examples, renamed_examples
 from camdf.errors import UsageError
+from camdf.policies.renames import NO_RENAMES, Renames
 from camdf.scorers.base import LISTS_KEPT, ends
 from camdf.tools import READ, Tool
 
@@ -27,6 +28,9 @@ Texts: TypeAlias = tuple[str, ...]
 class ToolExamples:
     """Examples, by the tools of a list. `digest` is their SHA-256, empty where there are none.
 
+    `renames` has the new names of tools that the examples have under their old ones; the digest is that of the examples
+    as they are written, so that a scorer stays the one that it was.
+
     Of those that are `given`, a scorer reads the ones that have a text and no vector: the others are past requests,
     which a policy recalls.
 
@@ -35,7 +39,7 @@ class ToolExamples:
     example that names an untrusted tool, unless that has no server and the name of a trusted one.
     """
 
-    def __init__(self, examples: str | PathLike[str] | Sequence[Example]) -> None:
+    def __init__(self, examples: str | PathLike[str] | Sequence[Example], renames: Renames = NO_RENAMES) -> None:
         if isinstance(examples, (str, PathLike)):
             examples = read_examples(examples)
         given = tuple(examples)
@@ -43,14 +47,17 @@ class ToolExamples:
             raise UsageError(
                 "The 'examples' of a scorer must be the path of a JSON Lines file, or a list of camdf.datasets.Example."
             )
-        self.given = given
-        self.examples = tuple(example for example in given if example.text and not example.is_past)
-        self.digest = _digest_of_examples(self.examples)
+        self.written = given
+        self.renames = dict(renames)
+        self.given = tuple(renamed_examples(given, renames))
+        self.examples = _examples_to_read(self.given)
+        self.digest = _digest_of_examples(_examples_to_read(given))
         self._lists: tuple[tuple[tuple[tuple[str, str], ...], list[Texts]], ...] = ()
 
     def without_servers(self) -> ToolExamples:
         """The same for lists whose tools have no servers: a tool is named by its name alone."""
-        return ToolExamples([_without_servers(example) for example in self.given])
+        renames = {old.rpartition("/")[2]: new.rpartition("/")[2] for old, new in self.renames.items()}
+        return ToolExamples([_without_servers(example) for example in self.written], renames)
 
     @cached_property
     def digest_by_name(self) -> str:
@@ -96,6 +103,11 @@ class ToolExamples:
                 for place in {place for places in named for place in places}:
                     texts[place].append(ends(example.text, READ // 2))
         return [tuple(dict.fromkeys(theirs)) for theirs in texts]
+
+
+def _examples_to_read(given: Sequence[Example]) -> tuple[Example, ...]:
+    """Those that say something of a tool to a ranking."""
+    return tuple(example for example in given if example.text and not example.is_past)
 
 
 def _digest_of_examples(examples: Sequence[Example]) -> str:

@@ -185,9 +185,10 @@ def scorer_of_route(settings: GateSettings, policy: Policy, examples: str = "") 
     """What ranks the tools of a conversation: as the settings say, else as the policy was fitted, else the usual."""
     fitted = scorer_record(policy)
     named = settings.scorer
+    renames = tuple(sorted((settings.renamed or {}).items()))
     if named is None and fitted is not None:
         try:
-            scorer = _scorer_of_the_fit(fitted, examples)
+            scorer = _scorer_of_the_fit(fitted, examples, renames)
         except UsageError as error:
             raise UsageError(f"The policy {settings.policy}: {error} Set gate.scorer.") from None
         if scorer is None:
@@ -203,27 +204,27 @@ def scorer_of_route(settings: GateSettings, policy: Policy, examples: str = "") 
         return None
     if not isinstance(named, ScorerSettings):
         named = ScorerSettings(kind=named)
-    return _scorer_of_settings(named, examples)
+    return _scorer_of_settings(named, examples, renames)
 
 
 @lru_cache(maxsize=32)
-def _scorer_of_the_fit(fitted: ScorerRecord, examples: str) -> Scorer | None:
+def _scorer_of_the_fit(fitted: ScorerRecord, examples: str, renames: tuple[tuple[str, str], ...]) -> Scorer | None:
     """One for all gates whose policies were fitted with the same."""
-    return scorer_of(fitted, _examples_by_name(examples))
+    return scorer_of(fitted, _examples_by_name(examples, renames))
 
 
-def _examples_by_name(content: str) -> ToolExamples:
+def _examples_by_name(content: str, renames: tuple[tuple[str, str], ...]) -> ToolExamples:
     """Those of a file, by names alone: the tools of a request to the service have no servers."""
-    return ToolExamples(examples_in(content, "the examples")).without_servers()
+    return ToolExamples(examples_in(content, "the examples"), dict(renames)).without_servers()
 
 
 @lru_cache(maxsize=32)
-def _scorer_of_settings(settings: ScorerSettings, examples: str) -> Scorer:
+def _scorer_of_settings(settings: ScorerSettings, examples: str, renames: tuple[tuple[str, str], ...]) -> Scorer:
     """One for all gates that ask for the same: its index and its vectors are made once."""
     if settings.kind == "start":
-        return Start(examples=_examples_by_name(examples))
+        return Start(examples=_examples_by_name(examples, renames))
     if settings.kind == "bm25":
-        return BM25(examples=_examples_by_name(examples))
+        return BM25(examples=_examples_by_name(examples, renames))
     return Necessity(
         settings.url,
         settings.model,
