@@ -23,9 +23,10 @@ from camdf.gate import Gate, GateDecision
 from camdf.gate.lists import allowed_choice, has_search
 from camdf.gate.telemetry import EVENT
 from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, listing, meant, query_of
-from camdf.integrations.chat import chat_message, refusal
+from camdf.gate.turns import SUMMARY
+from camdf.integrations.chat import chat_message
 from camdf.runtime.settings import checked_setting, names
-from camdf.tools import forced_tools, from_servers
+from camdf.tools import Tool, forced_tools, from_servers
 
 with needs("langchain"):
     from langchain.agents.middleware.types import AgentMiddleware, AgentState, ExtendedModelResponse, PrivateStateAttr
@@ -88,14 +89,17 @@ class GatedState(AgentState):
     camdf_behind: Annotated[list[str], PrivateStateAttr]
     """Names of the tools of the last model request, which other middleware may have changed before it came here."""
 
+    camdf_may_run: Annotated[list[str], PrivateStateAttr]
+    """The tools that may run since then, where the gate has a privilege."""
+
 
 class ToolGate(AgentMiddleware):
     """Hands the model the tools that `gate` keeps, in its order; tools the provider runs itself always pass.
 
     Tools that the history has called, a forced `tool_choice`, handoffs and what is named in `keep` are kept. `servers`
     tells which tools come from which MCP server, as `{"mail": await client.get_tools(server_name="mail")}`.
-    `tool_search` adds `find_tool` and `call_tool` where tools are cut. LangChain still executes a cut tool that the
-    model calls from memory.
+    `tool_search` adds `find_tool` and `call_tool` where tools are cut. A cut tool that the model calls from memory
+    runs, unless the gate has a privilege: then only what may run does, and any other call is answered in words.
     """
 
     state_schema = GatedState
@@ -147,12 +151,16 @@ class ToolGate(AgentMiddleware):
         return self._refusal(request) or await handler(self._with_own_arguments(request))
 
     def _refusal(self, request: Any) -> Any:
-        """What a model is told that calls from memory what the gate refuses."""
-        tool = request.tool
-        if tool is None or self._is_own(tool) or self.gate.authorized(self._with_server(tool)):
+        """The answer to a call that may not run, whatever way the model took; None where it may.
+
+        Other middleware may run a tool that LangChain does not know: that has its name alone.
+        """
+        if self._is_own(request.tool):
             return None
         call = request.tool_call
-        return ToolMessage(refusal(call["name"]), tool_call_id=call["id"], status="error")
+        tool = self._with_server(request.tool or Tool(call["name"]))
+        words = self.gate.refusal(tool, request.state.get("camdf_may_run"), call["args"])
+        return ToolMessage(words, tool_call_id=call["id"], status="error") if words else None
 
     def _with_own_arguments(self, request: Any) -> Any:
         """A call of the tool search with what its two functions take, whatever the model wrote."""
@@ -225,22 +233,28 @@ class ToolGate(AgentMiddleware):
 
     def _response_as_meant(self, request: Any, decision: GateDecision, response: Any) -> Any:
         """The model's response as LangChain gets it."""
+        state: dict[str, list[str]] = {}
+        if decision.may_run is not None:
+            state["camdf_may_run"] = sorted(decision.may_run)
         if not decision.needs_tool_search or not self._has_tool_search(request):
-            return response
+            return _with_state(request, response, state)
         viewed, natives = self.gate.by_key(self._with_servers(request.tools))
         callable_ = (key for key in viewed if key not in decision.refused and not isinstance(natives[key], dict))
         behind = {viewed[key].name: natives[key] for key in callable_}
         written = WRITTEN.get() or _AsWritten()
         result = [_as_meant(message, behind, written.texts) for message in response.result]
-        changed = replace(response, result=result)
-        if list(behind) == request.state.get("camdf_behind"):
-            return ExtendedModelResponse(changed, None)
-        return ExtendedModelResponse(changed, Command(update={"camdf_behind": list(behind)}))
+        return _with_state(request, replace(response, result=result), {**state, "camdf_behind": list(behind)})
 
     def _find(self, query: str, runtime: ToolRuntime) -> str:
         names = set(runtime.state.get("camdf_behind") or ())
         behind = [tool for tool in runtime.tools if tool.name in names]
         return listing(self.gate.find(query, self._with_servers(behind)), behind)
+
+
+def _with_state(request: Any, response: Any, state: Mapping[str, list[str]]) -> Any:
+    """A response with what is new in the agent's state."""
+    changed = {key: value for key, value in state.items() if request.state.get(key) != value}
+    return ExtendedModelResponse(response, Command(update=changed) if changed else None)
 
 
 def _answered(words: str) -> str:
@@ -287,9 +301,7 @@ def _history(state: Any, tool_search: bool) -> list[dict[str, Any]]:
     messages = state["messages"]
     if tool_search:
         messages = map(_as_written, messages)
-    return [
-        _read_message(message, turns is None or message.id in turns or _is_summary(message)) for message in messages
-    ]
+    return [_read_message(message, turns is None or message.id in turns) for message in messages]
 
 
 def _user_of_run() -> str:
@@ -304,6 +316,8 @@ def _read_message(message: Any, of_user: bool) -> dict[str, Any]:
     role = ROLES.get(message.type, "system")
     if message.type == "human" and not of_user:
         role = "system"
+    if _is_summary(message):
+        role = SUMMARY
     calls = [(call["name"], call["args"]) for call in getattr(message, "tool_calls", ())]
     return chat_message(role, _texts_of(message.content), calls)
 

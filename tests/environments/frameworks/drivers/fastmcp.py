@@ -17,6 +17,7 @@ from camdf.integrations.fastmcp import Authorized, ToolGate
 CLIENT = "an MCP server lists and runs tools: this is up to the client and its agent"
 LISTS_ALONE = "a gateway lists tools, and the messages are the client's"
 EXEMPT = {
+    "nothing that was read can run a tool": "not yet bound: the adapter does not read what may run",
     "what a turn needs joins its end": LISTS_ALONE,
     "a forced tool is listed for its turn": LISTS_ALONE,
     "streaming": CLIENT,

@@ -27,6 +27,7 @@ from camdf.integrations.litellm import ToolGate
 HAS_TOOL_SEARCH = False
 RUNS_NONE = "a proxy runs no tools, and so it has no tool search but the provider's"
 CLIENT = "a proxy forwards requests and answers: this is up to the client and its agent"
+PASSED_ON = "the proxy offers no tool that the gate refuses, and passes on a call of one: the client runs it or not"
 EXEMPT = {
     "what a turn needs joins its end": RUNS_NONE,
     "a forced tool is listed for its turn": RUNS_NONE,
@@ -34,8 +35,8 @@ EXEMPT = {
     "the search may be misused": RUNS_NONE,
     "arguments may be no json": RUNS_NONE,
     "arguments may be no object": RUNS_NONE,
-    "the search may be left out": "the proxy offers no tool that the gate refuses, and passes on a call of one: the "
-    "client runs it or not",
+    "the search may be left out": PASSED_ON,
+    "nothing that was read can run a tool": PASSED_ON,
     "handoffs": CLIENT,
     "approvals": CLIENT,
     "approvals through the search": CLIENT,

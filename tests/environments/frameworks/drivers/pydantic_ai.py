@@ -20,7 +20,10 @@ from pydantic_ai.toolsets import FunctionToolset
 from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.pydantic_ai import ToolGate
 
-EXEMPT = {"handoffs": "pydantic-ai's agents hand over in code, or as sub-agents, and have no tool for it"}
+EXEMPT = {
+    "nothing that was read can run a tool": "not yet bound: the adapter does not read what may run",
+    "handoffs": "pydantic-ai's agents hand over in code, or as sub-agents, and have no tool for it",
+}
 
 
 class Answer(BaseModel):
