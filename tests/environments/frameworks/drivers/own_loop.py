@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 from openai import OpenAI
 
+from camdf.gate import GateDecision
 from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 
 EXEMPT = {
@@ -34,9 +35,17 @@ def answered(client: OpenAI, setup: Setup, turn: ChatTurn) -> Reply:
     if not turn.approve:
         history.append({"role": "user", "content": turn.said})
     forced = [turn.forced] if turn.forced else []
+    system = {"role": "system", "content": setup.system}
+
+    def decided() -> GateDecision:
+        name = turn.conversation
+        messages = [system, *history]
+        return setup.gate.decide(messages, tools, conversation=name, forced=forced, tool_search=setup.tool_search)
+
     while True:
+        decision = decided()
         for call in history[-1].get("tool_calls") or ():
-            answer = setup.gate.answer(call, tools)
+            answer = setup.gate.answer(call, tools, decision.may_run)
             text = answer.text
             if answer.run is not None:
                 tool = runnable[answer.run.name]
@@ -44,10 +53,8 @@ def answered(client: OpenAI, setup: Setup, turn: ChatTurn) -> Reply:
                     return Reply(json.dumps(history), waits_for=answer.id)
                 text = tool.run(answer.run.arguments)
             history.append({"role": "tool", "tool_call_id": answer.id, "content": text})
-        messages = [{"role": "system", "content": setup.system}, *history]
-        name = turn.conversation
-        decision = setup.gate.decide(messages, tools, conversation=name, forced=forced, tool_search=setup.tool_search)
-        said = asked(client, turn, forced, structured=setup.structured, **decision.openai(messages))
+            decision = decided()
+        said = asked(client, turn, forced, structured=setup.structured, **decision.openai([system, *history]))
         forced = []
         history.append(said)
         if not said.get("tool_calls"):
