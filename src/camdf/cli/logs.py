@@ -13,7 +13,6 @@ from camdf.cli.tools import TOOLS_FILE, add_renamed, chosen_renames, tools_in_fi
 from camdf.errors import DataError, UsageError
 from camdf.examples.mined import SCORED_BY, is_mined
 from camdf.examples.text_logs import RankedLog, TextLog, is_text_log, rank_log, read_text_log
-from camdf.gate.scoring import scorer_record
 from camdf.policies.artifact import scorer_in_text
 from camdf.policies.base import Policy
 from camdf.policies.renames import NO_RENAMES, Renames
@@ -22,7 +21,7 @@ from camdf.runtime.progress import shown
 from camdf.scorers import BM25, Embeddings, Scorer, Start, record_of
 from camdf.scorers.base import TEXTS
 from camdf.scorers.embeddings import MINILM
-from camdf.scorers.named import mismatch, scorer_of
+from camdf.scorers.named import mismatch, scorer_of, scorer_record
 from camdf.scorers.with_examples import ToolExamples
 from camdf.tools import NO_TOOLS, Tool, keyed, view
 

@@ -19,7 +19,6 @@ from camdf.cli.parser import add_json, check_output, print_json
 from camdf.datasets.examples import past_tasks, read_examples, renamed_examples
 from camdf.datasets.records import is_text
 from camdf.errors import CamdfError, UsageError
-from camdf.gate.scoring import scorer_record
 from camdf.gate.target import Target
 from camdf.gate.worth import Conversation, sentence, shared_sentence, worth
 from camdf.integrations.gateway.config import TABLES
@@ -32,7 +31,7 @@ from camdf.runtime.files import write_whole
 from camdf.runtime.loose_json import plain_json
 from camdf.runtime.visible import visible
 from camdf.scorers import BM25, Scorer, Start
-from camdf.scorers.named import ScorerMismatch, scorer_of
+from camdf.scorers.named import ScorerMismatch, scorer_of, scorer_record
 from camdf.tools import FromServer, Tool, viewed_tool
 from camdf.trial import trial
 

@@ -365,7 +365,7 @@ class Decider:
         if is_open:
             head += _keys_beside(stays, {*request.always_listed, *request.joined_before, *request.called})
         else:
-            appended = request.additions(fold.joined)
+            appended = _additions(request, fold.joined)
         new = [key for addition in appended for key in addition.keys]
         before = [key for key in stays if key in request.joined_before]
         joined = _keys_beside(dict.fromkeys([*before, *new]), head)
@@ -389,6 +389,20 @@ def _warn_if_swapped(request: Request) -> None:
     """Tell whoever called `Gate.find` that query and tools are swapped: its answer has no place for it."""
     if request.stopped == "arguments swapped":
         warn(request.error, stacklevel=4)
+
+
+def _additions(request: Request, joined: Iterable[tuple[int, Sequence[str]]]) -> tuple[Addition, ...]:
+    """What joins the messages: what turns bring, less what the history has already and what is on the list."""
+    if request.channel is None:
+        return ()
+    known = {*request.always_listed, *request.joined_before}
+    additions: list[Addition] = []
+    for place, keys in joined:
+        new = [key for key in keys if key not in known and request.authorized.can_join(key, request.channel)]
+        known.update(new)
+        if new:
+            additions.append(Addition(place, tuple(new)))
+    return tuple(additions)
 
 
 def _keeps_a_trusted_tool(ranking: Ranking) -> bool:

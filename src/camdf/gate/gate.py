@@ -29,7 +29,7 @@ from camdf.gate.lists import Mode
 from camdf.gate.memory import Memory
 from camdf.gate.privilege import Privilege, check_binding
 from camdf.gate.request import Question, RequestReader, Scores
-from camdf.gate.scoring import Judge, check_scorer
+from camdf.gate.scoring import Judge
 from camdf.gate.settings import GATE_CHECKS, Guards, Limits, Records, Rollout
 from camdf.gate.shared import SharedByTenants, settings_of_tenant
 from camdf.gate.start import settings_to_start
@@ -43,7 +43,7 @@ from camdf.policies.models.past_tasks import PastTasks
 from camdf.runtime.forks import Locked
 from camdf.runtime.settings import checked_setting
 from camdf.scorers.base import Scorer
-from camdf.scorers.named import ScorerMismatch
+from camdf.scorers.named import ScorerMismatch, check_scorer
 from camdf.scorers.trust_aware import TrustAware
 from camdf.scorers.with_examples import GivenExamples
 from camdf.tools import Tool, tools_by_key, viewed_tool

@@ -8,7 +8,7 @@ from functools import cached_property
 from time import monotonic
 from typing import Any, TypeAlias
 
-from camdf.gate.append import Addition, AuthorizedTools, Channel, Channels, channel_of
+from camdf.gate.append import AuthorizedTools, Channel, Channels, channel_of
 from camdf.gate.catalogue import Catalogue, CatalogueReader, unread_catalogue
 from camdf.gate.decision import Reason
 from camdf.gate.head import core, often_needed
@@ -195,19 +195,6 @@ class Request:
         """The turns that can bring tools which run only where they are asked for, if any can."""
         return tuple([turn for turn in self.turns if turn.asks and turn.subject and not only_agrees(turn.subject)])
 
-    def additions(self, joined: Iterable[tuple[int, Sequence[str]]]) -> tuple[Addition, ...]:
-        """What joins the messages: what turns bring, less what the history has already and what is on the list."""
-        if self.channel is None:
-            return ()
-        known = {*self.always_listed, *self.joined_before}
-        additions: list[Addition] = []
-        for place, keys in joined:
-            new = [key for key in keys if key not in known and self.authorized.can_join(key, self.channel)]
-            known.update(new)
-            if new:
-                additions.append(Addition(place, tuple(new)))
-        return tuple(additions)
-
 
 def read_task(task: str | Messages, most: int | None = None, are_own: OwnWords | None = None) -> tuple[Event, ...]:
     """The turns and calls of a history; of a text, one turn. What cannot be read says nothing.
@@ -336,19 +323,18 @@ class RequestReader:
         dealt = self.rollout.dealt(conversation, is_history=shown)
         if dealt.off and stopped is None:
             stopped = "switched off"
-        guards = self.guards
         insisted = names_in(question.forced)
         forced: tuple[str, ...] = ()
         if insisted:
             tools = catalogue.tools
-            forced = tuple([key for key in catalogue.offered if guards.called(key, tools[key], insisted)])
+            forced = tuple([key for key in catalogue.offered if self.guards.called(key, tools[key], insisted)])
         guarded = dict.fromkeys(catalogue.unpriced, "its cost is not known")
         keep = names_in(question.keep)
-        guarded |= guards.guarded(catalogue.tools, catalogue.offered, keep)
+        guarded |= self.guards.guarded(catalogue.tools, catalogue.offered, keep)
         bound = frozenset[str]()
         if catalogue.bound:
             permitted = {key for key, tool in catalogue.tools.items() if tool.full_name in (question.permitted or ())}
-            named = guards.named(catalogue.tools, catalogue.offered, keep)
+            named = self.guards.named(catalogue.tools, catalogue.offered, keep)
             bound = catalogue.bound.difference(named, forced, permitted)
             guarded = {key: why for key, why in guarded.items() if key not in bound}
         terms = self.terms.terms_for(conversation, dealt, self.mode, is_under_way=shown and len(events) > 1)

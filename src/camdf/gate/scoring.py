@@ -32,12 +32,12 @@ from camdf.gate.ranking import Ranked, Ranking
 from camdf.policies.artifact import content_of, from_json, to_json
 from camdf.policies.base import Policy, fitted_payoff
 from camdf.policies.models.past_tasks import PastTasks
-from camdf.policies.training import FittedCatalogue, ScorerRecord
+from camdf.policies.training import FittedCatalogue
 from camdf.runtime.breaker import RestingError
 from camdf.runtime.forks import Locked
 from camdf.runtime.workers import BusyError, Work
 from camdf.scorers.base import Scorer, checked, says_nothing, vector_of
-from camdf.scorers.named import ScorerMismatch, mismatch, record_of
+from camdf.scorers.named import ScorerMismatch, check_scorer
 from camdf.tools import Tool
 
 SCORES_KEPT = 200_000
@@ -426,25 +426,6 @@ def recalling(policy: Policy, past: PastTasks | None, scorer: Scorer | None) -> 
     if past is not None and past.dimensions and policy.recalls:
         past.check_vectors(len(vector_of(scorer, "Send an email")), "the scorer makes")
     return policy.recalling(past)
-
-
-def scorer_record(policy: Policy) -> ScorerRecord | None:
-    """What gave the scores that a policy was fitted on, where its file says so."""
-    training = getattr(policy, "training_", None)
-    return None if training is None else training.scorer
-
-
-def check_scorer(policy: Policy, scorer: Scorer | None, scorer_mismatch: ScorerMismatch) -> None:
-    """Raise a UsageError where a policy was fitted with another scorer, unless that is meant."""
-    fitted = scorer_record(policy)
-    if fitted is None or scorer_mismatch == "allow":
-        return
-    problem = mismatch(fitted, record_of(scorer))
-    if problem:
-        raise UsageError(
-            f"{problem} What was measured would not be what decides. Give the scorer of the fit, or fit again with "
-            "this one; where the difference is meant, set scorer_mismatch='allow'."
-        )
 
 
 def _payoff_of_fit(policy: Any) -> Any:

@@ -9,13 +9,13 @@ from warnings import warn
 from camdf.core.payoff import Payoff
 from camdf.datasets.examples import past_tasks
 from camdf.errors import UsageError
-from camdf.gate.scoring import recalling, scorer_record
+from camdf.gate.scoring import recalling
 from camdf.gate.settings import Guards
 from camdf.gate.worth import cutting_pays
 from camdf.policies.base import Policy
 from camdf.policies.rules import USUAL_TOOLS, AcquireAll, FirstDay, TopK
 from camdf.scorers.base import Scorer
-from camdf.scorers.named import scorer_for_tools
+from camdf.scorers.named import scorer_for_tools, scorer_record
 from camdf.scorers.with_examples import GivenExamples, tool_examples
 from camdf.tools import Tool, tools_by_key
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from camdf.errors import UsageError
+from camdf.policies.base import Policy
 from camdf.policies.training import GIVEN, ScorerRecord
 from camdf.scorers.base import TEXTS, Scorer
 from camdf.scorers.bm25 import BM25, Tokens, word_parts
@@ -147,3 +148,22 @@ def scorer_for_tools(tools: Sequence[Tool], examples: ToolExamples | None, recor
     if examples is not None and isinstance(scorer, Start):
         return scorer.read(own)
     return scorer
+
+
+def scorer_record(policy: Policy) -> ScorerRecord | None:
+    """What gave the scores that a policy was fitted on, where its file says so."""
+    training = getattr(policy, "training_", None)
+    return None if training is None else training.scorer
+
+
+def check_scorer(policy: Policy, scorer: Scorer | None, scorer_mismatch: ScorerMismatch) -> None:
+    """Raise a UsageError where a policy was fitted with another scorer, unless that is meant."""
+    fitted = scorer_record(policy)
+    if fitted is None or scorer_mismatch == "allow":
+        return
+    problem = mismatch(fitted, record_of(scorer))
+    if problem:
+        raise UsageError(
+            f"{problem} What was measured would not be what decides. Give the scorer of the fit, or fit again with "
+            "this one; where the difference is meant, set scorer_mismatch='allow'."
+        )

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from camdf.errors import needs
-from camdf.gate.scoring import scorer_record
+from camdf.scorers.named import scorer_record
 from camdf.service import openapi, playground, searching, shapes
 from camdf.service.admission import Admission, come_back
 from camdf.service.calls import Handler, HttpAnswer, HttpCall, Receive, Routes, check_batch

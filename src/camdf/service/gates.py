@@ -16,7 +16,7 @@ from camdf.datasets.ids import id_key
 from camdf.errors import ArtifactError, UsageError
 from camdf.gate import Gate
 from camdf.gate.append import CHANNELS, Channels
-from camdf.gate.scoring import check_scorer, recalling, scorer_record
+from camdf.gate.scoring import recalling
 from camdf.gate.settings import Records
 from camdf.policies.artifact import from_json
 from camdf.policies.base import Policy, fitted_payoff
@@ -26,7 +26,7 @@ from camdf.policies.rules import FirstDay, TopK
 from camdf.policies.training import ScorerRecord
 from camdf.prices import Prices
 from camdf.scorers import BM25, Necessity, Scorer, Start
-from camdf.scorers.named import scorer_of
+from camdf.scorers.named import check_scorer, scorer_of, scorer_record
 from camdf.scorers.with_examples import ToolExamples
 from camdf.service.config import COLD_STARTS, START, GateSettings, ScorerSettings
 from camdf.service.rollouts import rollout_of

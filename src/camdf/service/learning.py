@@ -32,7 +32,6 @@ from camdf.errors import DataError, UsageError, needs
 from camdf.evaluation.assess import require_choice
 from camdf.evaluation.champion import Evidence, Trial, compared
 from camdf.evaluation.replay import all_handed_over
-from camdf.gate.scoring import scorer_record
 from camdf.gate.settings import Limits
 from camdf.policies.artifact import to_json
 from camdf.policies.base import Policy
@@ -42,6 +41,7 @@ from camdf.policies.models.past_tasks import PastTasks
 from camdf.policies.training import ScorerRecord, Training
 from camdf.runtime.files import clear_unfinished, held_bytes, locked, write_whole
 from camdf.scorers import record_of
+from camdf.scorers.named import scorer_record
 from camdf.service import config_file
 from camdf.service.config import COLD_STARTS, START, Configuration, LearnSettings
 from camdf.service.gates import payoff_of_route, policy_of, scorer_of_route
