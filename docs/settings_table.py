@@ -21,6 +21,7 @@ from camdf.core import features
 from camdf.core.payoff import Payoff
 from camdf.examples.asking import Wanted
 from camdf.gate import Guards, Limits, Privilege, Records, Rollout
+from camdf.gate.privilege import WrittenPrivilege
 from camdf.gate.target import Target
 from camdf.gate.worth import Conversation
 from camdf.policies.registry import LIBRARY
@@ -36,6 +37,7 @@ TABLES: dict[str, dict[str, type[Any]]] = {
     "keys": {
         "[gate]": config.GateSettings,
         "[gate.scorer]": config.ScorerSettings,
+        "[gate.privilege]": WrittenPrivilege,
         "[server]": config.ServerSettings,
         "[limits]": config.LimitSettings,
         "[learn]": config.LearnSettings,

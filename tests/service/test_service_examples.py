@@ -50,6 +50,8 @@ def started(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> ServedV
         settings = configuration.settings(*place)
         rollout = settings.rollout
         files = {settings.examples: EXAMPLES, rollout.get("share"): "1.0", rollout.get("off"): "false"}
+        if settings.privilege is not None:
+            files[settings.privilege.file] = "{}"
         if settings.policy.endswith(".json"):
             files[settings.policy] = (folder / "policy.json").read_text("utf-8")
         for name, content in files.items():

@@ -90,6 +90,7 @@ def _serve_gateway(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.datasets.examples import read_examples, renamed_examples
     from camdf.integrations.gateway.config import read_servers
     from camdf.integrations.gateway.folder import Folder
+    from camdf.integrations.gateway.permission import read_permission
     from camdf.integrations.gateway.server import Gateway
 
     token = _token_over_http(options)
@@ -104,6 +105,7 @@ def _serve_gateway(options: argparse.Namespace, words: list[str]) -> int:
         at_most=options.at_most,
         first=options.first,
         examples=examples,
+        permission=read_permission(path),
         seconds=options.seconds,
         mode=None if options.http is None else "legacy",
     )

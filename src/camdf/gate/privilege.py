@@ -163,6 +163,28 @@ class Privilege(Settings):
             self.journal.write(entry)
 
 
+@dataclass(frozen=True)
+class WrittenPrivilege(Settings):
+    """A `Privilege` as a file can say it: it names a file of effects, and has no functions."""
+
+    effects: Annotated[Mapping[str, str], _EFFECTS_BY_NAME] = field(default_factory=dict)
+    """The worst that each tool can do: "read", "write" or "egress". By name, as "send" or "mail/send", or by server, as
+    "mail/*". What is not named counts as the worst."""
+
+    file: Annotated[str, checks.string] = ""
+    """A file of effects, which `camdf privilege` writes for a human to correct. `effects` stand over those in it."""
+
+    hinted: Annotated[Collection[str], checks.names] = ()
+    """The servers whose own hints are believed, where effects say nothing."""
+
+    free: Annotated[Collection[str], _effect_names] = ("read",)
+    """The effects whose tools may always run. An empty list frees none."""
+
+    def privilege(self, in_file: Mapping[str, str]) -> Privilege:
+        """What it comes to, with the effects in its file."""
+        return Privilege({**in_file, **self.effects}, hinted=self.hinted, free=self.free)
+
+
 def read_effects(path: str | PathLike[str]) -> dict[str, str]:
     """The effects in a file, by name; a UsageError names the key that is wrong, its value and the remedy."""
     return effects_in(Path(path).read_bytes(), str(path))

@@ -2,8 +2,8 @@
 
 Settings of a gate stand in `[gate]`; `[routes.NAME]`, `[tenants.NAME]` and `[tenants.NAME.routes.NAME]` say what
 differs there. The most special one that has a setting decides it, except for `guards.allow`: a tool must be on every
-list that applies. Of `guards`, `limits` and `rollout` each key is decided by itself, so that a share on a route leaves
-the kill switch of all in place. `unset = ["prices"]` takes nothing over of what tables above say of it.
+list that applies. Of `guards`, `privilege`, `limits` and `rollout` each key is decided by itself, so that a share on a
+route leaves the kill switch of all in place. `unset = ["prices"]` takes nothing over of what tables above say of it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Annotated, Any, TypeAlias, get_args
 
 from camdf.errors import UsageError
 from camdf.gate.append import NativeChannel
+from camdf.gate.privilege import WrittenPrivilege
 from camdf.gate.settings import Guards, Limits, Rollout
 from camdf.prices import Prices
 from camdf.runtime.settings import (
@@ -178,6 +179,7 @@ class GateSettings(Settings):
     which messages take tools there. Joined to the table of `camdf.gate.append`; "none" takes a model out of it."""
 
     guards: Guards = Guards()
+    privilege: WrittenPrivilege | None = None
     limits: Limits = Limits(seconds=2.0)
     # The settings of a `Rollout` that are not left out: a rollout itself reads files and flags.
     rollout: Table = field(default_factory=dict)
@@ -197,6 +199,7 @@ class GateSettings(Settings):
 
 GROUPS: dict[str, type[Any]] = {
     "guards": Guards,
+    "privilege": WrittenPrivilege,
     "limits": Limits,
     "rollout": RolloutOfFile,
     "prices": Prices,
@@ -204,10 +207,10 @@ GROUPS: dict[str, type[Any]] = {
 }
 """Tables inside of a gate's."""
 
-MADE = ("guards", "limits", "prices", "scorer")
+MADE = ("guards", "privilege", "limits", "prices", "scorer")
 """Those that are values, made at once."""
 
-OWN = ("guards", "limits", "rollout")
+OWN = ("guards", "privilege", "limits", "rollout")
 """Those of which each key is decided by itself."""
 
 
@@ -402,8 +405,8 @@ class Configuration:
 
 GATE_KEYS = tuple(part.name for part in fields(GateSettings))
 
-UNSETTABLE = tuple(key for key in GATE_KEYS if key != "guards")
-"""What a table need not take over. A list of allowed tools holds for all tables below."""
+UNSETTABLE = tuple(key for key in GATE_KEYS if key not in ("guards", "privilege"))
+"""What a table need not take over. A list of allowed tools and a privilege hold for all tables below."""
 
 INSTEAD = (("cost_pressure", "task_worth"), ("task_worth", "cost_pressure"), ("policy", "sha256"))
 """A setting, and one of tables above that means nothing beside it."""

@@ -142,6 +142,9 @@ class Deciding:
             policy=asked.served.policy_sha256,
             tools=decision.head,
         )
+        if decision.may_run is not None:
+            answer.may_run = sorted(decision.may_run)
+            answer.brought = list(decision.brought)
         if request.explain:
             answer.ranking = list(map(_explained, decision.ranking))
         if request.ranking is not UNSET:
@@ -203,7 +206,15 @@ def _arguments(asked: Asked) -> dict[str, Any]:
     request = asked.request
     rollout = asked.served.gate.rollout
     name = _none_if_unset(request.conversation)
-    always: dict[str, Any] = {"keep": request.keep, "forced": request.forced, "user": request.user}
+    permitted = _none_if_unset(request.permitted)
+    if permitted is None and request.ranking is not UNSET:
+        permitted = []  # a ranking has no words of a user, so it brings nothing
+    always: dict[str, Any] = {
+        "keep": request.keep,
+        "forced": request.forced,
+        "user": request.user,
+        "permitted": permitted,
+    }
     if request.ranking is UNSET:
         talk = {"task": request.messages, "tools": request.tools, "conversation": name, "model": request.model}
         return {**always, **talk, "tool_search": _none_if_unset(request.tool_search)}

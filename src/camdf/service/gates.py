@@ -102,6 +102,7 @@ def gate_of(settings: GateSettings, policy: Policy, folder: str, examples: str =
         channels=_channels(settings.channels),
         scorer_mismatch=mismatch,
         guards=settings.guards,
+        privilege=None if settings.privilege is None else settings.privilege.privilege({}),
         limits=settings.limits,
         rollout=rollout_of(settings.rollout, folder),
         records=Records(id_key=_key_in(settings, folder)),

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
+from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.tool_search import listing
 from camdf.service import shapes
 from camdf.service.calls import HttpAnswer, HttpCall, served_on
 from camdf.service.deciding import FEWEST
+
+with needs("serve"):
+    from msgspec import UNSET
 
 
 async def answer_search(call: HttpCall) -> HttpAnswer:
@@ -24,7 +28,8 @@ async def answer_call(call: HttpCall) -> HttpAnswer:
     request = await call.read_as(shapes.AnswerRequest)
     gate = served_on(call, request.route).gate
     tools = _admitted_tools(call, [request.call, *request.tools])[1:]
-    meant = await call.run(lambda: gate.answer(request.call, tools))
+    may_run = None if request.may_run is UNSET else request.may_run
+    meant = await call.run(lambda: gate.answer(request.call, tools, may_run))
     run: shapes.ToolRun | None = None
     if meant.run is not None:
         run = shapes.ToolRun(name=meant.run.name, arguments=dict(meant.run.arguments))

@@ -65,6 +65,10 @@ class DecideRequest(Body):
     user: Annotated[str, Meta(max_length=256)] = ""
     """The id of whoever asks: a policy that was fitted so knows what this user has needed before."""
 
+    permitted: Names | UnsetType = UNSET
+    """Where the messages are another agent's words and not the user's: what may run beside what is free, as `may_run`
+    of that agent's decision. For a gate with a privilege."""
+
     route: Annotated[str, Meta(max_length=64)] = ""
     """One of the routes in the service's configuration."""
 
@@ -146,6 +150,13 @@ class Decision(Struct, kw_only=True, omit_defaults=True):
     betas: list[str] = []
     """What Anthropic has to be told in `betas` for these messages."""
 
+    may_run: list[str] | UnsetType = UNSET
+    """Where the gate has a privilege: the closed set of the tools that may run. Send it to /v1/answer with every call
+    that the model writes, and run nothing else."""
+
+    brought: list[str] | UnsetType = UNSET
+    """Those of them that may run since the user's own words ask for them; a ranking has no words."""
+
     ranking: list[RankedTool] | UnsetType = UNSET  # type: ignore[valid-type]
 
 
@@ -178,6 +189,10 @@ class AnswerRequest(Body):
 
     tools: list[JsonObject]
     """All that there are, as the model gets them."""
+
+    may_run: Names | UnsetType = UNSET
+    """That of the latest decision of the conversation, where the gate has a privilege; left out, what is free may
+    run."""
 
     route: Annotated[str, Meta(max_length=64)] = ""
 

@@ -13,7 +13,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any
 from camdf.datasets.examples import examples_in, past_tasks
 from camdf.errors import CamdfError, UsageError, require
 from camdf.gate import Gate
+from camdf.gate.privilege import effects_in
 from camdf.policies.artifact import LARGEST_FILE
 from camdf.runtime.files import locked, write_whole
 from camdf.service import config_file, rollouts
@@ -30,7 +31,7 @@ from camdf.service.config_file import TableOf
 from camdf.service.gates import gate_of, is_made_up, policy_of, warm
 
 LOG = logging.getLogger("camdf.service")
-LARGEST = {"policy": LARGEST_FILE, "examples": 32_000_000}
+LARGEST = {"policy": LARGEST_FILE, "examples": 32_000_000, "privilege.file": 4_000_000}
 """How many bytes a file may have that one of these keys names."""
 
 LOCK = "write.lock"
@@ -60,6 +61,9 @@ class TenantTexts:
 
     examples: Mapping[str, str]
     """The same, of files of examples."""
+
+    effects: Mapping[str, str] = field(default_factory=dict)
+    """The same, of files of effects. No last good version has them: what may run is read anew at every start."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ class ServedVersion:
         parts = [digest_of(self.text)]
         for tenant, texts in sorted(by_tenant.items()):
             parts += [tenant, digest_of(texts.configuration)]
-            for files in (texts.policies, texts.examples):
+            for files in (texts.policies, texts.examples, texts.effects):
                 parts += [f"{source} {digest_of(text)}" for source, text in sorted(files.items())]
         return sha256("\n".join(parts).encode()).hexdigest()
 
@@ -199,15 +203,18 @@ def _texts_of_tenant(
 ) -> TenantTexts:
     policies = dict[str, str]()
     examples = dict[str, str]()
+    effects = dict[str, str]()
     for route in configuration.routes_of(tenant):
         settings = configuration.settings(tenant, route)
         table_of = partial(configuration.table_of, tenant, route)
+        if settings.privilege is not None and (file := settings.privilege.file):
+            effects[file] = files.text(file, "privilege.file", table_of("privilege"))
         rollouts.check_rollout(settings.rollout, table_of, folder)
         if settings.policy not in SHIPPED:
             policies[settings.policy] = files.text(settings.policy, "policy", table_of("policy"))
         if settings.examples:
             examples[settings.examples] = files.text(settings.examples, "examples", table_of("examples"))
-    return TenantTexts(text, policies, examples)
+    return TenantTexts(text, policies, examples, effects)
 
 
 def _safe_words(error: Exception) -> str:
@@ -254,6 +261,7 @@ def _tenant_version(
         settings = configuration.settings(tenant, route)
         examples = texts.examples.get(settings.examples, "")
         table_of = partial(configuration.table_of, tenant, route)
+        settings = _with_effects(settings, texts, folder, table_of)
         if examples in shared and examples not in before.texts.examples.values():
             raise UsageError(
                 f"[{table_of('examples')}] names a file of past requests, {settings.examples}, that another tenant has "
@@ -268,6 +276,18 @@ def _tenant_version(
             gate = _tried_gate(settings, content, digest, examples, folder, table_of)
             routes[route] = RouteGate(gate, settings, digest, examples)
     return TenantVersion(texts, routes)
+
+
+def _with_effects(settings: GateSettings, texts: TenantTexts, folder: str, table_of: TableOf) -> GateSettings:
+    """The settings with the effects in the file that their privilege names."""
+    privilege = settings.privilege
+    if privilege is None or not privilege.file:
+        return settings
+    content = texts.effects.get(privilege.file)
+    if content is None:
+        content = SourceFiles(folder).text(privilege.file, "privilege.file", table_of("privilege"))
+    effects = {**effects_in(content.encode(), privilege.file), **privilege.effects}
+    return replace(settings, privilege=replace(privilege, effects=effects, file=""))
 
 
 def _tried_gate(
@@ -294,7 +314,7 @@ def _tried_gate(
     try:
         gate = gate_of(settings, policy, folder, examples)
     except CamdfError as error:
-        raise UsageError(f"[{table_of('policy', 'scorer', 'examples')}] {error}") from None
+        raise UsageError(f"[{table_of('policy', 'scorer', 'examples', 'privilege')}] {error}") from None
     warm(gate)
     return gate
 

@@ -20,6 +20,7 @@ from fastmcp import Client
 
 from camdf.integrations.gateway.config import read_servers
 from camdf.integrations.gateway.folder import Folder
+from camdf.integrations.gateway.permission import read_permission
 from camdf.integrations.gateway.server import Gateway
 
 SERVERS = Path(__file__).with_name("small_servers.py")
@@ -68,9 +69,9 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         gc.collect()
 
 
-def client_file(folder: Path, servers: dict[str, Any]) -> Path:
+def client_file(folder: Path, servers: dict[str, Any], **others: Any) -> Path:
     path = folder / "mcp.json"
-    path.write_text(json.dumps({"mcpServers": servers}))
+    path.write_text(json.dumps({"mcpServers": servers, **others}))
     return path
 
 
@@ -80,7 +81,8 @@ async def connected(
 ) -> AsyncIterator[tuple[Any, Gateway]]:
     """A client of a gateway in this process, whose servers have processes of their own."""
     learn = settings.pop("learn", True)
-    gateway = Gateway(read_servers(path), Folder.of_client_file(path, learn=learn), **settings)
+    folder = Folder.of_client_file(path, learn=learn)
+    gateway = Gateway(read_servers(path), folder, permission=read_permission(path), **settings)
     async with Client(gateway.server, mode=era, **(handlers or {})) as client:
         yield client, gateway
 

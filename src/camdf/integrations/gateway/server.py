@@ -7,7 +7,7 @@ import os
 import secrets
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
@@ -35,6 +35,7 @@ from camdf.integrations.gateway.definitions import Definitions, Standing
 from camdf.integrations.gateway.folder import LONGEST_TEXT, STATUS, Folder, state_home
 from camdf.integrations.gateway.intake import MOST_TOOLS
 from camdf.integrations.gateway.link import BETWEEN, FIRST_LIST, LIST, Link
+from camdf.integrations.gateway.permission import Outcome, Permission, sent_on
 from camdf.integrations.gateway.receipt import out_of_use, receipt
 from camdf.integrations.gateway.working_set import PRICES, chances, worth_loading
 from camdf.policies.rules import AcquireAll
@@ -104,19 +105,22 @@ class Gateway(Provider):
         at_most: int | None = None,
         first: int = 8,
         examples: Sequence[Example] = (),
+        permission: Permission | None = None,
         seconds: float = 300.0,
         mode: str | None = None,
     ) -> None:
         """A gateway to `servers` that keeps what it learns in `folder`.
 
         A list has `at_most` so many tools, with those of the search. Before anything is known, the `first` ones are
-        loaded, or what `examples` need. A call may take `seconds`. `mode` is FastMCP's; by default the first client's.
+        loaded, or what `examples` need. A `permission` says which calls run; without one all do. A call may take
+        `seconds`. `mode` is FastMCP's; by default the first client's.
         """
         super().__init__()
         self.folder = folder
         self.at_most = at_most
         self.first = first
         self.examples = tuple(examples)
+        self.permission = permission
         self.mode = mode
         self.first_request = asyncio.Event()
         self.definitions = Definitions(folder)
@@ -358,21 +362,33 @@ class Gateway(Provider):
             return []
         return [link for link in self.links if name.startswith(f"{link.name}_")]
 
-    async def call(self, name: str, run: Any) -> Any:
-        """Run a tool of a server, and note what became of it."""
+    async def call(self, name: str, arguments: Mapping[str, Any], run: Any) -> Any:
+        """Run a tool of a server where it may run, and note what became of it."""
         await self._settle(self._behind(name))
         if name not in self.offered:
             raise ToolError(f"There is no tool named {name[:200]!r}.{self._instead_of(name)}")
         front = self.front()
-        link = self.offered[name].link
+        offered = self.offered[name]
+        link = offered.link
         noted: dict[str, Any] = {
             "connection": front.id,
             "tool": name,
             "server": link.name,
             "loaded": name in front.loaded,
         }
+        own = replace(offered.tool, name=name.removeprefix(f"{link.name}_"))
+        permitted = Outcome()
+        if self.permission is not None:
+            permitted = await self.permission.outcome(own, arguments)
+            if permitted.question is not None:
+                return InputRequiredToolResult(permitted.question)
+            if permitted.words:
+                self.folder.note("refused", **noted)
+                raise ToolError(permitted.words)
+            if self.offered.get(name) is None or self.offered[name].tool != offered.tool:
+                raise ToolError(f"{name} did not run: its definition has changed since the user was asked.")
         try:
-            with link.used_by(front):
+            with link.used_by(front), sent_on(permitted.request):
                 result = await run()
         except Exception as error:
             self.folder.note("call", **noted, ok=False)
@@ -381,7 +397,10 @@ class Gateway(Provider):
             link.wanted.set()  # a server that is gone cannot list its tools, and is started again
             raise ToolError(f"{error}. Whether it ran is not known; {link.name} is looked at.") from error
         if isinstance(result, InputRequiredToolResult):  # the client asks its user, and calls again
-            return InputRequiredToolResult(link.sign(result.input_required))
+            asked = link.sign(result.input_required)
+            if self.permission is not None:
+                asked = self.permission.carried(own, arguments, asked)
+            return InputRequiredToolResult(asked)
         searched = ""
         searches = [search for search in front.searches if name in search.names]
         if searches and not result.is_error:  # a label, which the next search reads
@@ -421,7 +440,7 @@ class _Watch(Middleware):
         name = context.message.name
         if name in SEARCH_NAMES:
             return await call_next(context)
-        return await self._gateway.call(name, lambda: call_next(context))
+        return await self._gateway.call(name, context.message.arguments or {}, lambda: call_next(context))
 
 
 class _Beside(ProxyProvider):
