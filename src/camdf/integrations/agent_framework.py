@@ -3,23 +3,43 @@
     agent = Agent(client, tools=tools, context_providers=[ToolGate(gate)])
 
 The conversation is the messages of a chat request, so any worker that has them decides the same, and nothing is kept
-here. With a tool search, the framework, its approvals, function middleware and traces see the tool that a `call_tool`
-means, called by its own name; the model sees the `call_tool` that it wrote.
+here but for one run. Where a run begins with a call that was approved, what may run is decided by the run's messages.
+With a tool search, the framework, its approvals, function middleware and traces see the tool that a `call_tool` means,
+called by its own name; the model sees the `call_tool` that it wrote.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from camdf.errors import needs
-from camdf.gate import Gate
-from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, json_arguments, listing, meant, query_of
-from camdf.integrations.chat import chat_message, refusal
+from camdf.gate import Gate, GateDecision
+from camdf.gate.tool_search import (
+    CALL,
+    FIND,
+    SEARCH_NAMES,
+    ToolCall,
+    fits,
+    json_arguments,
+    listing,
+    meant,
+    query_of,
+)
+from camdf.gate.turns import SUMMARY
+from camdf.integrations.chat import chat_message
 from camdf.tools import Tool
 
 with needs("agent-framework"):
-    from agent_framework import ChatMiddleware, Content, ContextProvider, FunctionMiddleware, FunctionTool, Message
+    from agent_framework import (
+        ChatMiddleware,
+        Content,
+        ContextProvider,
+        FunctionMiddleware,
+        FunctionTool,
+        HistoryProvider,
+        Message,
+    )
 
 THROUGH = "camdf_through_the_search"
 """Where the properties of a call say that the model wrote it as a `call_tool`."""
@@ -47,22 +67,43 @@ class ToolGate(ContextProvider):
         carried = any(message.role == "assistant" for message in context.input_messages)
         conversation = None if carried else session.session_id  # which is made up for a run that brings its history
         has_tool_search = self.tool_search and fits(self.gate.mode, (getattr(tool, "name", "") for tool in named))
-        cutting = _Cutting(self.gate, conversation, has_tool_search)
+        providers = getattr(agent, "context_providers", ())
+        others = [provider.source_id for provider in providers if not isinstance(provider, HistoryProvider)]
+        cutting = _Cutting(self.gate, conversation, others, has_tool_search)
         if has_tool_search:
             context.extend_tools(self.source_id, cutting.search)
-        context.extend_middleware(self.source_id, [cutting, _Refusing(self.gate)])
+        context.extend_middleware(self.source_id, [cutting, _Refusing(cutting, context)])
 
 
 class _Cutting(ChatMiddleware):
     """The tools of one run's requests."""
 
-    def __init__(self, gate: Gate, conversation: str | None, has_tool_search: bool) -> None:
+    def __init__(self, gate: Gate, conversation: str | None, others: Collection[str], has_tool_search: bool) -> None:
         self.gate = gate
         self.conversation = conversation
+        self.others = others
         self.search: Sequence[Any] = ()
         if has_tool_search:
             self.search = [_function(FIND, self.found), _function(CALL, self.slip)]
         self.behind: Mapping[str, Tool] = {}
+        self.latest: GateDecision | None = None
+
+    async def decide(self, messages: Iterable[Any], tools: Sequence[Any], options: Mapping[str, Any]) -> GateDecision:
+        """The decision on a request, in which the tools are as the gate reads them."""
+        if options.get("conversation_id") and self.gate.privilege is None:  # the provider holds the history
+            history = []
+            keep = [tool.name for tool in tools if isinstance(tool, Tool)]
+        else:
+            history = [_read_message(message, self.others) for message in messages]
+            keep = [tool.name for tool in tools if isinstance(tool, Tool) and tool.name.startswith(HANDOFF)]
+        return await self.gate.adecide(
+            history,
+            tools,
+            conversation=self.conversation,
+            keep=keep,
+            forced=_forced_names(options.get("tool_choice")),
+            tool_search=bool(self.search),
+        )
 
     async def process(self, context: Any, call_next: Callable[[], Awaitable[None]]) -> None:
         options = context.options or {}
@@ -70,22 +111,9 @@ class _Cutting(ChatMiddleware):
         tools = [tool for tool in options.get("tools") or () if id(tool) not in own]
         views = [_as_gate_tool(tool) for tool in tools]
         natives = {id(view): tool for view, tool in zip(views, tools, strict=True)}
-        names = [view.name for view in views if isinstance(view, Tool)]
         messages = [_as_written(message) for message in context.messages]
-        if options.get("conversation_id"):  # the provider holds the history
-            history = []
-            keep = names
-        else:
-            history = [_read_message(message) for message in messages]
-            keep = [name for name in names if name.startswith(HANDOFF)]
-        decision = await self.gate.adecide(
-            history,
-            views,
-            conversation=self.conversation,
-            keep=keep,
-            forced=_forced_names(options.get("tool_choice")),
-            tool_search=bool(self.search),
-        )
+        decision = await self.decide(messages, views, options)
+        self.latest = decision
         self.behind = {view.name: view for view in self.gate.may_be_offered(views) if isinstance(view, Tool)}
         offered = [natives[id(view)] for view in decision.head]
         if decision.search:
@@ -128,14 +156,25 @@ class _Cutting(ChatMiddleware):
 class _Refusing(FunctionMiddleware):
     """Runs nothing that the gate refuses."""
 
-    def __init__(self, gate: Gate) -> None:
-        self.gate = gate
+    def __init__(self, cutting: _Cutting, run: Any) -> None:
+        self.cutting = cutting
+        self.run = run
 
     async def process(self, context: Any, call_next: Callable[[], Awaitable[None]]) -> None:
-        if self.gate.authorized(_as_gate_tool(context.function)) or context.function.name in (FIND.name, CALL.name):
+        cutting = self.cutting
+        function = context.function
+        if cutting.search and function.name in SEARCH_NAMES:
             await call_next()
+            return
+        if cutting.latest is None and cutting.gate.privilege is not None:  # an approved call, before any request
+            views = [_as_gate_tool(tool) for tool in context.tools or () if tool.name not in SEARCH_NAMES]
+            cutting.latest = await cutting.decide(self.run.get_messages(include_input=True), views, {})
+        may_run = None if cutting.latest is None else cutting.latest.may_run
+        words = cutting.gate.refusal(_as_gate_tool(function), may_run, dict(context.arguments))
+        if words:
+            context.result = words
         else:
-            context.result = refusal(context.function.name)
+            await call_next()
 
 
 def _function(tool: Tool, run: Callable[..., Any]) -> Any:
@@ -156,11 +195,15 @@ def _forced_names(choice: Any) -> list[str]:
     return [choice["required_function_name"]]
 
 
-def _read_message(message: Any) -> dict[str, Any]:
-    """A message as OpenAI's chat has it."""
+def _read_message(message: Any, others: Collection[str]) -> dict[str, Any]:
+    """A message as OpenAI's chat has it; what `others` than those who keep the history put there is not the user's."""
+    source = message.additional_properties.get("_attribution") or {}
+    role = str(message.role)
+    if role == "user" and source.get("source_id") in others:
+        role = SUMMARY
     texts = [content.text for content in message.contents if content.type == "text"]
     calls = [(call.name, call.arguments) for call in message.contents if call.type == "function_call"]
-    return chat_message(str(message.role), texts, calls)
+    return chat_message(role, texts, calls)
 
 
 def _as_written(message: Any) -> Any:

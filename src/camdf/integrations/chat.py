@@ -1,4 +1,4 @@
-"""What adapters share: a message as OpenAI's chat has it, which the gate reads, and words for a refused tool."""
+"""What adapters share: a message as OpenAI's chat has it, which the gate reads."""
 
 from __future__ import annotations
 
@@ -22,8 +22,3 @@ def chat_message(role: str, texts: Iterable[str], calls: Iterable[tuple[str, Any
         "tool_calls": [{"function": {"name": name, "arguments": arguments}} for name, arguments in calls],
     }
     return dict(without_note(message).message)
-
-
-def refusal(name: str) -> str:
-    """What a model is told that calls from memory what the gate refuses."""
-    return f"{name} may not be used."

@@ -3,16 +3,18 @@
     app = App(name="travel", root_agent=agent, plugins=[ToolGate(gate)])
 
 The conversation is the contents of a model request, so any worker that has the session decides the same, and nothing is
-kept here. With a tool search, ADK, its callbacks, confirmations and traces see the tool that a `call_tool` means,
-called by its own name; the model sees the `call_tool` that it wrote.
+kept here. What may run is known to the run that is under way; where a confirmed call runs elsewhere, that is decided
+again by the events of the session, and not kept in its state, where a tool may write what it is told. With a search,
+ADK, its callbacks, confirmations and traces see the tool that a `call_tool` means, called by its own name; the model
+sees the `call_tool` that it wrote.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from camdf.errors import needs
 from camdf.gate import Gate
@@ -34,8 +36,24 @@ OWN = ("FinishTaskTool", "SetModelResponseTool", "TransferToAgentTool")
 NOT_THE_USER = ("For context: below is a transcript of what another agent did", "<<<BEGIN_SYSTEM_INSTRUCTION>>>")
 """How ADK begins what it files under the user, and others said."""
 
-BEHIND: ContextVar[Mapping[str, Tool]] = ContextVar("camdf_behind")
-"""What the tool search of the request that is under way leads to; nothing where it has none."""
+
+class _Request(NamedTuple):
+    """A request to a model."""
+
+    by: tuple[str, str] = ("", "")
+    """The run that it is of, and the agent."""
+
+    behind: Mapping[str, Tool] = {}
+    """What its tool search leads to; nothing where it has none."""
+
+    may_run: Collection[str] | None = None
+
+
+NONE = _Request()
+"""Where none was made yet."""
+
+LATEST: ContextVar[_Request] = ContextVar("camdf_latest")
+"""The latest request of the run that is under way."""
 
 
 class ToolGate(BasePlugin):
@@ -55,13 +73,11 @@ class ToolGate(BasePlugin):
         config = llm_request.config
         hosted = [tool for tool in config.tools or () if not _functions(tool)]
         declared = {function.name: function for tool in config.tools or () for function in _functions(tool)}
-        tools = {
-            name: Tool(name, function.description or "", partial(_function_schema, function))
-            for name, function in declared.items()
-        }
+        tools = {name: _as_gate_tool(function) for name, function in declared.items()}
         choice = config.tool_config and config.tool_config.function_calling_config
         contents = list(_as_written(llm_request.contents))
-        if getattr(llm_request, "previous_interaction_id", None):  # the provider holds the history
+        elsewhere = getattr(llm_request, "previous_interaction_id", None)  # the provider holds the history
+        if elsewhere and self.gate.privilege is None:
             history = []
             keep = list(tools)
         else:
@@ -76,8 +92,6 @@ class ToolGate(BasePlugin):
             forced=(choice and choice.allowed_function_names) or (),
             tool_search=self.tool_search and fits(self.gate.mode, tools),
         )
-        for name in decision.refused:
-            llm_request.tools_dict.pop(name, None)
         offered = [declared[tool.name] for tool in decision.head]
         behind: dict[str, Tool] = {}
         if decision.search:
@@ -86,7 +100,7 @@ class ToolGate(BasePlugin):
                 search = _SearchTool(tool, self.gate, behind)
                 llm_request.tools_dict[tool.name] = search
                 offered.append(search._get_declaration())
-        BEHIND.set(behind)
+        LATEST.set(_Request(_run_and_agent(callback_context), behind, decision.may_run))
         for place, note in decision.notes.items():
             noted = [*contents[place].parts, types.Part(text=note)]
             contents[place] = contents[place].model_copy(update={"parts": noted})
@@ -97,10 +111,32 @@ class ToolGate(BasePlugin):
             config.tools = hosted
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
-        behind = BEHIND.get({})
+        behind = LATEST.get(NONE).behind
         content = llm_response.content
         if behind and content is not None and not llm_response.partial:
             content.parts = [_as_meant(part, behind) for part in content.parts or ()]
+
+    async def before_tool_callback(self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any) -> Any:
+        if isinstance(tool, _SearchTool) or type(tool).__name__ in OWN:
+            return None
+        declared = tool._get_declaration() or types.FunctionDeclaration(name=tool.name)
+        words = self.gate.refusal(_as_gate_tool(declared), await self._may_run(tool_context), tool_args)
+        if words:
+            return {"result": words}
+        return None
+
+    async def _may_run(self, tool_context: Any) -> Collection[str] | None:
+        """What may run, as the agent's latest request had it, or by the session where it had none here."""
+        latest = LATEST.get(NONE)
+        if self.gate.privilege is None or latest.by == _run_and_agent(tool_context):
+            return latest.may_run
+        try:
+            tools = await tool_context._invocation_context.agent.canonical_tools(tool_context)
+            declared = filter(None, [tool._get_declaration() for tool in tools])
+            history = [_read_content(event.content) for event in tool_context.session.events if event.content]
+        except Exception:
+            return None
+        return (await self.gate.adecide(history, [*map(_as_gate_tool, declared)])).may_run
 
 
 class _SearchTool(BaseTool):
@@ -122,6 +158,15 @@ class _SearchTool(BaseTool):
             return str(meant(args, self.behind))
         tools = self.behind.values()
         return listing(await self.gate.afind(query_of(args), tools), tools)
+
+
+def _run_and_agent(context: Any) -> tuple[str, str]:
+    return context.invocation_id, context.agent_name
+
+
+def _as_gate_tool(function: Any) -> Tool:
+    """A declared function as the gate reads it."""
+    return Tool(function.name, function.description or "", partial(_function_schema, function))
 
 
 def _functions(tool: Any) -> list[Any]:

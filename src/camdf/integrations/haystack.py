@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, listing, meant, query_of
-from camdf.integrations.chat import chat_message, refusal
+from camdf.gate.turns import SUMMARY
+from camdf.integrations.chat import chat_message
 from camdf.tools import forced_tools
 
 with needs("haystack"):
@@ -30,6 +31,9 @@ THROUGH = "camdf_through_the_search"
 
 SEARCHED = "camdf_searched"
 """Where a reply says which searches came before it."""
+
+COMPACTED = "context_compaction"
+"""Where Haystack says that a message of the user stands for others."""
 
 Step: TypeAlias = tuple[str, dict[str, Any]]
 """What to do next, and with which arguments."""
@@ -120,31 +124,33 @@ class ToolGate:
         for _ in range(IN_A_ROW):
             result = yield "ask", {"messages": [*history, *searched], **given}
             replies = result["replies"]
-            calls = replies[0].tool_calls if len(replies) == 1 else ()
+            calls = [call for reply in replies for call in reply.tool_calls]
             answers = []
             for call in calls:
                 if decision.search and call.tool_name == FIND.name:
                     hits = yield "find", {"query": query_of(call.arguments), "tools": behind.values()}
-                    words: str | None = listing(hits, behind.values())
+                    words = listing(hits, behind.values())
                 else:
-                    words = _words_for(call, behind, decision.refused)
-                if words is not None:
+                    words = self._words_for(call, natives, behind, decision.may_run)
+                if words:
                     answers.append(ChatMessage.from_tool(words, call))
-            if not answers or len(answers) < len(replies[0].tool_calls):
+            if not answers or len(answers) < len(calls) or len(replies) > 1:
                 break
             searched += [replies[0], *answers]
         return [_as_meant(reply, behind, searched, answers) for reply in replies]
 
-
-def _words_for(call: Any, behind: dict[str, Any], refused: Collection[str]) -> str | None:
-    """What a model is told whose call runs nothing; None for a call that the agent runs."""
-    if behind and call.tool_name == CALL.name:
-        read = meant(call.arguments, behind)
-        if isinstance(read, str):
-            return read
-    elif call.tool_name in refused:
-        return refusal(call.tool_name)
-    return None
+    def _words_for(
+        self, call: Any, natives: dict[str, Any], behind: dict[str, Any], may_run: Collection[str] | None
+    ) -> str:
+        """What a model is told whose call runs nothing; "" for a call that the agent runs."""
+        name = call.tool_name
+        arguments = call.arguments
+        if behind and name == CALL.name:
+            read = meant(arguments, behind)
+            if isinstance(read, str):
+                return read
+            name, arguments = read
+        return self.gate.refusal(natives[name], may_run, arguments) if name in natives else ""
 
 
 def _declared(tool: Any) -> Any:
@@ -158,6 +164,7 @@ def _never(**_: Any) -> str:
 
 def _as_meant(reply: Any, behind: dict[str, Any], searched: list[Any], answers: list[Any]) -> Any:
     """A reply as the agent gets it: with the tools that its calls mean, and without the calls that are answered."""
+    answers = [answer for answer in answers if answer.tool_call_result.origin in reply.tool_calls]
     answered = [id(answer.tool_call_result.origin) for answer in answers]
     calls = [_call_as_meant(call, behind) for call in reply.tool_calls if id(call) not in answered]
     meta = reply.meta
@@ -206,4 +213,7 @@ def _with_note(message: ChatMessage, note: str) -> ChatMessage:
 def _read_message(message: Any) -> dict[str, Any]:
     """A message as OpenAI's chat has it."""
     calls = [(call.tool_name, call.arguments) for call in message.tool_calls]
-    return chat_message(message.role.value, message.texts, calls)
+    role = message.role.value
+    if role == "user" and COMPACTED in message.meta:
+        role = SUMMARY
+    return chat_message(role, message.texts, calls)

@@ -2,9 +2,10 @@
 
     agent = FunctionAgent(tool_retriever=ToolGate(gate, tools), llm=llm)
 
-The conversation is the agent's memory, which is read where the agent retrieves: the same on any worker that has it.
-This is no node postprocessor and asks no index: both see one text, and not what came before it. An index that ranks
-tools is a scorer, `Retrieved(index.as_retriever(similarity_top_k=40))`.
+The conversation is the agent's memory, which is read where the agent retrieves: the same on any worker that has it. The
+state of the run has what may run, and its context keeps that wherever the run goes on. This is no node postprocessor
+and asks no index: both see one text, and not what came before it. An index that ranks tools is a scorer,
+`Retrieved(index.as_retriever(similarity_top_k=40))`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from camdf.gate import Gate
 from camdf.gate.telemetry import EVENT
 from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, json_arguments, listing, meant, query_of
 from camdf.integrations.chat import chat_message
-from camdf.tools import Tool, from_servers, view
+from camdf.tools import Tool, from_servers, native_of, view
 
 with needs("llama-index"):
     from llama_index.core.async_utils import asyncio_run
@@ -38,6 +39,10 @@ def _same_event(event: dict[str, Any]) -> dict[str, Any]:
 _same_event.__qualname__ = EVENT
 STEP: Any = get_dispatcher(__name__).span(_same_event)
 """A step of a run that does nothing: LlamaIndex's tracers keep its result, which is a decision."""
+
+
+MAY_RUN = "camdf_may_run"
+"""Where the state of a run says what may run."""
 
 
 class ToolGate(ObjectRetriever):
@@ -76,10 +81,12 @@ class ToolGate(ObjectRetriever):
             await _history(state),
             self.tools,
             conversation=getattr(await _kept_in(state, "memory"), "session_id", None),
-            forced=[query],
+            forced=[asked],
             tool_search=bool(self.tool_search),
             takes_messages=False,
         )
+        if decision.may_run is not None:
+            await state.set(MAY_RUN, sorted(decision.may_run))
         with suppress(Exception):  # a broken tracer is no reason to fail
             STEP(dict(decision.event()))
         if not self.tool_search or not decision.search:
@@ -87,12 +94,23 @@ class ToolGate(ObjectRetriever):
         return [*decision.tools, _Find(self, decision.search[0]), self.tool_search[1]]
 
     def authorized(self) -> list[Any]:
-        """The tools that may be offered."""
-        return self.gate.may_be_offered(self.tools)
+        """The tools that may be offered, with the servers that they come from."""
+        offered = {id(native) for native in self.gate.may_be_offered(self.tools)}
+        return [tool for tool in self.tools if id(native_of(tool)) in offered]
 
     def _tools_named(self, name: str) -> list[Any]:
-        own = [tool for tool in self.authorized() if view(tool).name == name]
+        own: list[Any] = [_Called(self, tool) for tool in self.authorized() if view(tool).name == name]
         return own or [tool for tool in self.tool_search if view(tool).name == name]
+
+    async def run(self, tool: Any, arguments: dict[str, Any]) -> Any:
+        """What a tool answers, or words where it may not run."""
+        words = self.gate.refusal(tool, await _kept_in(_agent_state(), MAY_RUN), arguments)
+        if words:
+            return ToolOutput(view(tool).name, words, raw_input=arguments, is_error=True)
+        native = native_of(tool)
+        if getattr(native, "requires_context", False):
+            arguments = {**arguments, native.ctx_param_name: Context.get_step_context()}
+        return await adapt_to_async_tool(native).acall(**arguments)
 
 
 class Retrieved:
@@ -122,7 +140,7 @@ class _Fixed(ToolMetadata):
 
 
 class _SearchTool(AsyncBaseTool):
-    def __init__(self, gate: ToolGate, tool: Tool) -> None:
+    def __init__(self, gate: ToolGate, tool: Any) -> None:
         self.gate = gate
         self.tool = tool
 
@@ -147,11 +165,18 @@ class _Call(_SearchTool):
         read = meant(written, behind)
         if not isinstance(read, ToolCall):
             return ToolOutput(CALL.name, read, raw_input=arguments, is_error=True)
-        tool = behind[read.name]
-        inner = read.arguments
-        if getattr(tool, "requires_context", False):
-            inner[tool.ctx_param_name] = Context.get_step_context()
-        return await adapt_to_async_tool(tool).acall(**inner)
+        return await self.gate.run(behind[read.name], read.arguments)
+
+
+class _Called(_SearchTool):
+    """A tool that the model has called by its own name."""
+
+    @property
+    def metadata(self) -> Any:
+        return native_of(self.tool).metadata
+
+    async def acall(self, **arguments: Any) -> Any:
+        return await self.gate.run(self.tool, arguments)
 
 
 async def _is_as_written(arguments: dict[str, Any]) -> bool:

@@ -2,19 +2,22 @@
 
     agent = Agent(model, tools=tools, plugins=[ToolGate(gate)])
 
-The conversation is the agent's messages, so any worker that has them decides the same, and nothing is kept here. The
+The conversation is the agent's messages, so any worker that has them decides the same, and nothing is kept here. What
+may run is noted in the state of the invocation; a run that goes on elsewhere after an interrupt decides it again. The
 tool search is two tools of the agent, `find_tool` and `call_tool`. The history has a `call_tool` as the model wrote it;
 the hooks after this plugin's, interrupts, middleware and traces see the tool that it means.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from camdf.errors import needs
-from camdf.gate import Gate
+from camdf.gate import Gate, GateDecision
 from camdf.gate.tool_search import CALL, FIND, TOOL_SEARCH, ToolCall, fits, listing, meant, query_of
-from camdf.integrations.chat import chat_message, refusal
+from camdf.gate.turns import SUMMARY
+from camdf.integrations.chat import chat_message
 
 with needs("strands"):
     from strands.hooks import BeforeToolCallEvent
@@ -25,6 +28,9 @@ with needs("strands"):
 
 HANDOFF = "handoff_to_agent"
 """The tool that a swarm gives to its agents."""
+
+OTHERS_WORDS = ("\nPrevious agents who worked on this: ", "\nInputs from previous nodes:")
+"""What a message says that a swarm or a graph made of what its other agents said."""
 
 
 class ToolGate(Plugin):
@@ -52,23 +58,15 @@ class ToolGate(Plugin):
         agent.add_hook(self._as_meant, BeforeToolCallEvent)
 
     async def _cut(self, context: Any) -> Any:
-        specs, search = _parted(context.agent, context.tool_specs)
-        if getattr(context.model, "stateful", False):  # the provider holds the history
-            history = []
-            keep = list(specs)
-        else:
-            history = [_read_message(message) for message in context.messages]
-            answer = getattr(context.structured_output_model, "__name__", None)
-            keep = list(filter(None, (HANDOFF, answer)))
+        agent = context.agent
+        specs, search = _parted(agent, context.tool_specs)
+        keep = [HANDOFF]
+        if context.structured_output_model is not None:
+            keep.append(context.structured_output_model.__name__)
         choice = (context.tool_choice or {}).get("tool") or {}
-        decision = await self.gate.adecide(
-            history,
-            specs.values(),
-            conversation=getattr(getattr(context.agent, "_session_manager", None), "session_id", None),
-            keep=keep,
-            forced=list(filter(None, [choice.get("name")])),
-            tool_search=bool(search),
-        )
+        forced = list(filter(None, [choice.get("name")]))
+        decision = await self._decide(agent, _standing(context), specs, keep, forced, bool(search))
+        context.invocation_state[_may_run_key(agent)] = decision.may_run
         whole = {spec["name"]: spec for spec in context.tool_specs}
         offered = [whole[spec["name"]] for spec in decision.head]
         if decision.search:
@@ -79,6 +77,28 @@ class ToolGate(Plugin):
             messages[place] = {**messages[place], "content": [*messages[place]["content"], {"text": note}]}
         return context.replace(messages=messages, tool_specs=offered)
 
+    async def _decide(
+        self,
+        agent: Any,
+        messages: Sequence[Any],
+        specs: dict[str, Any],
+        keep: Sequence[str],
+        forced: Sequence[str],
+        tool_search: bool,
+    ) -> GateDecision:
+        history = _read_messages(agent, messages)
+        if self.gate.privilege is None and getattr(agent.model, "stateful", False):  # the provider holds the history
+            history = []
+            keep = list(specs)
+        return await self.gate.adecide(
+            history,
+            specs.values(),
+            conversation=getattr(getattr(agent, "_session_manager", None), "session_id", None),
+            keep=keep,
+            forced=forced,
+            tool_search=tool_search,
+        )
+
     async def _find(self, tool_use: Any, **state: Any) -> Any:
         tools = self._callable(state["agent"]).values()
         return _result(tool_use, listing(await self.gate.afind(query_of(tool_use["input"]), tools), tools))
@@ -86,17 +106,29 @@ class ToolGate(Plugin):
     def _slip(self, tool_use: Any, **state: Any) -> Any:
         return _result(tool_use, str(meant(tool_use["input"], self._callable(state["agent"]))), "error")
 
-    def _as_meant(self, event: Any) -> None:
+    async def _as_meant(self, event: Any) -> None:
         """Call the tool that a `call_tool` means; where it means none, `call_tool` itself says so."""
+        agent = event.agent
         use = event.tool_use
-        name = use["name"]
-        tools = self._callable(event.agent)
-        if name == CALL.name and name not in tools:
-            read = meant(use["input"], tools)
+        specs, search = _parted(agent)
+        if use["name"] == CALL.name and search:
+            read = meant(use["input"], self._callable(agent))
             if isinstance(read, ToolCall):
-                event.tool_use = {**use, "name": read.name, "input": read.arguments}
-        elif name not in tools and name != FIND.name and name in event.agent.tool_registry.registry:
-            event.cancel_tool = refusal(name)
+                use = {**use, "name": read.name, "input": read.arguments}
+                event.tool_use = use
+        if use["name"] in specs and use["name"] in agent.tool_registry.registry:
+            may_run = await self._may_run(agent, event.invocation_state, specs)
+            words = self.gate.refusal(specs[use["name"]], may_run, use["input"])
+            if words:
+                event.cancel_tool = words
+
+    async def _may_run(self, agent: Any, state: Any, specs: dict[str, Any]) -> Collection[str] | None:
+        """What may run, as the latest request of this run had it, or by the history where it had none here."""
+        if self.gate.privilege is None or _may_run_key(agent) in state:
+            may_run: Collection[str] | None = state.get(_may_run_key(agent))
+            return may_run
+        decision = await self._decide(agent, agent.messages, specs, [HANDOFF], [], True)
+        return decision.may_run
 
     def _callable(self, agent: Any) -> dict[str, Any]:
         """The tools that an agent may call, by name."""
@@ -132,7 +164,28 @@ def _result(tool_use: Any, text: str, status: str = "success") -> Any:
     return {"toolUseId": tool_use["toolUseId"], "status": status, "content": [{"text": text}]}
 
 
-def _read_message(message: Any) -> dict[str, Any]:
+def _may_run_key(agent: Any) -> str:
+    """Where the state of an invocation, which agents of a graph share, says what an agent may run."""
+    return f"camdf_may_run_{id(agent)}"
+
+
+def _standing(context: Any) -> list[Any]:
+    """The messages of a request without what plugins put into it alone, such as memories."""
+    messages = list(context.messages)
+    passing = getattr(context, "dynamic_trailing_blocks", 0)
+    if passing:
+        messages[-1] = {**messages[-1], "content": messages[-1]["content"][:-passing]}
+    return messages
+
+
+def _read_messages(agent: Any, messages: Sequence[Any]) -> list[dict[str, Any]]:
+    """The messages as OpenAI's chat has them; a summary of the agent's own is not the user's."""
+    manager = agent.conversation_manager
+    summary = manager.get_state().get("summary_message") or {"content": None}
+    return [_read_message(message, is_summary=message["content"] == summary["content"]) for message in messages]
+
+
+def _read_message(message: Any, *, is_summary: bool) -> dict[str, Any]:
     """A message as OpenAI's chat has it; the prompt that asks for a structured answer is not the user's."""
     blocks = message["content"]
     texts = [block["text"] for block in blocks if "text" in block]
@@ -140,4 +193,6 @@ def _read_message(message: Any) -> dict[str, Any]:
     role = message["role"]
     if any("toolResult" in block for block in blocks) or texts == [DEFAULT_STRUCTURED_OUTPUT_PROMPT]:
         role = "tool"
+    elif role == "user" and (is_summary or any(words in "".join(texts) for words in OTHERS_WORDS)):
+        role = SUMMARY
     return chat_message(role, texts, uses)

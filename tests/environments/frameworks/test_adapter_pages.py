@@ -48,7 +48,7 @@ def test_a_missing_extra_is_named(name: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("name", NEEDED)
-def test_an_adapter_has_at_most_140_lines_of_code(name: str) -> None:
+def test_an_adapter_has_at_most_150_lines_of_code(name: str) -> None:
     """Without blank lines, docstrings and imports."""
     source = (ROOT / "src" / "camdf" / "integrations" / f"{name}.py").read_text(encoding="utf-8")
     texts = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr | ast.Import | ast.ImportFrom)]
@@ -59,7 +59,7 @@ def test_an_adapter_has_at_most_140_lines_of_code(name: str) -> None:
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     }
     code = [line for at, line in enumerate(source.splitlines(), 1) if line.strip() and at not in left_out]
-    assert len(code) <= 140
+    assert len(code) <= 150
 
 
 def watch_google_adk() -> None:

@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.google_adk import ToolGate
 
-EXEMPT = {"nothing that was read can run a tool": "not yet bound: the adapter does not read what may run"}
+EXEMPT: dict[str, str] = {}
 
 
 class Answer(BaseModel):

@@ -16,7 +16,6 @@ from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.haystack import ToolGate
 
 EXEMPT = {
-    "nothing that was read can run a tool": "not yet bound: the adapter does not read what may run",
     "handoffs": "Haystack's agents hand over to no other agent; one that is a tool is a sub-agent",
     "approvals": "Haystack's confirmations block the run until somebody has answered: it cannot stop and be resumed",
     "approvals through the search": "Haystack's confirmations block the run until somebody has answered",

@@ -21,7 +21,6 @@ from camdf.integrations.llama_index import ToolGate
 
 LISTS_ALONE = "a retriever of tools is asked for tools, and never sees the request"
 EXEMPT = {
-    "nothing that was read can run a tool": "not yet bound: the adapter does not read what may run",
     "what a turn needs joins its end": LISTS_ALONE,
     "a forced tool is listed for its turn": LISTS_ALONE,
     "traces have the tools that ran": "LlamaIndex has instrumentation of its own and no OpenTelemetry; traces by "

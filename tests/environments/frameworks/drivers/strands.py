@@ -23,7 +23,6 @@ from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.strands import ToolGate
 
 EXEMPT = {
-    "nothing that was read can run a tool": "not yet bound: the adapter does not read what may run",
     "a forced tool is listed for its turn": "Strands forces the tool of a structured answer, and no other",
 }
 PIXEL = base64.b64decode("iVBORw0KGgo=")
