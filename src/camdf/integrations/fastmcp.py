@@ -103,6 +103,9 @@ class Authorized(Transform):
     """Hides what `gate` refuses by `allow` or `digests`, from listings and from calls. Add it before a search.
 
     A call runs a tool that a listing would show: where servers share a name, a call lists the tools once more.
+
+    Where the gate has a privilege, a call runs what may run by the history that comes with it, in the `_meta` of
+    `tools/call` as in that of a listing; without a history only what is free. Any other call is answered in words.
     """
 
     def __init__(self, gate: Gate) -> None:
@@ -120,20 +123,50 @@ class Authorized(Transform):
         tool = await call_next(name, version=version)
         if tool is None or not await self._is_listed(tool):
             return None
-        return tool
+        if self.gate.privilege is None:
+            return tool
+        return _Bound.of(tool, self)
+
+    async def refusal(self, tool: Any, arguments: dict[str, Any]) -> str:
+        """What a client is told of a call that may not run; "" where it may."""
+        decision = await _decided(self.gate, await self._listing(), _current_meta())
+        return self.gate.refusal(tool, decision.may_run, arguments)
 
     async def _is_listed(self, tool: Any) -> bool:
-        if not self.gate.authorized(tool):
+        if not self.gate.guards.authorized(view(tool)):
             return False
         if not self.gate.guards.refuse or not view(tool).server:
             return True
+        return view(tool).full_name in {view(other).full_name for other in await self._listing()}
+
+    async def _listing(self) -> list[Any]:
         listed: list[Any] = []
         token = self._listed.set(listed)
         try:
             await get_context().fastmcp.list_tools(run_middleware=False)
         finally:
             self._listed.reset(token)
-        return view(tool).full_name in {view(other).full_name for other in listed}
+        return listed
+
+
+class _Bound(Tool):
+    """A tool that runs where the gate lets it run, and answers in words elsewhere."""
+
+    _tool: Any = None
+    _authorized: Any = None
+
+    @classmethod
+    def of(cls, tool: Any, authorized: Authorized) -> _Bound:
+        bound = cls(name=tool.name, description=tool.description, parameters=tool.parameters)
+        bound._tool = tool
+        bound._authorized = authorized
+        return bound
+
+    async def run(self, arguments: dict[str, Any]) -> Any:
+        words = await self._authorized.refusal(self._tool, arguments)
+        if words:
+            raise ToolError(words)
+        return await self._tool.run(arguments)
 
 
 async def _decided(

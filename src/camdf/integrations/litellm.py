@@ -6,7 +6,10 @@
 It serves /v1/chat/completions, /v1/messages and /v1/responses, streamed or not. The history is what the request
 carries, in `messages` or `input`, so any worker of the proxy forwards the same tools. Where the provider holds a part
 of it (`previous_response_id`, `conversation`, references to stored items), nobody here knows what was said and called,
-and nothing is cut.
+and nothing is cut; of a gate with a privilege, only what is free is forwarded.
+
+The proxy runs no tool. A privilege bounds the list and the history that are forwarded; a call that the model writes all
+the same reaches the client, which has to ask a gate of its own (`Gate.answer`).
 """
 
 from __future__ import annotations
@@ -71,8 +74,11 @@ class ToolGate(CustomLogger):
         adds: list[Any] = []
         if self.search and call_type in SEARCHES and not has_search(tools):
             adds.append(SEARCHES[call_type])
+        question = _question(data)
+        if self.gate.privilege is not None:
+            question.pop("keep", None)  # nobody asked for these
         decision = await self.gate.adecide(
-            **_question(data), tools=[*adds, *tools], tool_search=False, takes_messages=False
+            **question, tools=[*adds, *tools], tool_search=False, takes_messages=False
         )  # a proxy runs none
         with suppress(Exception):  # the proxy has its span at hand, and does not make it the current one
             add_event(user_api_key_dict.parent_otel_span, decision)

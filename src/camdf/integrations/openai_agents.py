@@ -5,6 +5,9 @@
 The conversation is the input of the run, with the history of its session, so any worker decides the same, and nothing
 is kept here. Where the provider keeps the history (`conversation_id`, `previous_response_id`), an agent sees only what
 is new: then nothing is cut. A run has one list of tools, however many turns it takes.
+
+Where the gate has a privilege, the list has only what may run, and `call_tool` answers a call of any other tool in
+words. Where the history is not seen, as in a run that comes back from an approval, only what is free may run.
 """
 
 from __future__ import annotations
@@ -68,10 +71,10 @@ def ToolGate(agent: AnAgent, gate: Gate, *, tool_search: bool = True) -> AnAgent
             run = _run_that_asks()
             if run.is_held_elsewhere or not run_context.turn_input:
                 history = []
-                keep = [tool.name for tool in tools]
+                keep = [] if gate.privilege else [tool.name for tool in tools]
             else:
                 history = run_context.turn_input
-                keep = _needed(self, tools)
+                keep = _needed(self, [] if gate.privilege else tools)
             has_tool_search = tool_search and _can_have_tool_search(self, gate, tools)
             decision = await gate.adecide(
                 history,
@@ -203,6 +206,9 @@ def _search_tools(gate: Gate, tools: list[Any], decision: GateDecision) -> list[
         tool, inner = read(arguments)
         if tool is None:
             return inner
+        words = gate.refusal(tool, decision.may_run, json.loads(inner))
+        if words:
+            return words
         with function_span(tool.name):
             within = _inside(context, tool, inner)
             return await invoke_function_tool(function_tool=tool, context=within, arguments=inner)

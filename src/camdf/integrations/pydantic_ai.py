@@ -31,6 +31,12 @@ with needs("pydantic-ai"):
 CUT = "camdf.cut"
 """Key in the metadata of a tool that stays on the list and may not be called: mode "allow"."""
 
+SHUT = "camdf.shut"
+"""Key in the metadata of a tool that may not run: the model is not sent it, and a call of it is answered in words."""
+
+MAY_RUN: ContextVar[dict[str, frozenset[str] | None] | None] = ContextVar("camdf_may_run", default=None)
+"""What may run in a run's step, by the name `may_run`: a mapping that the tasks of the run share."""
+
 NOTES: ContextVar[dict[int, str] | None] = ContextVar("camdf_notes", default=None)
 """The notes of a run's step, by the identity of the user's prompt that each comes after.
 
@@ -65,10 +71,17 @@ class ToolGate(AbstractCapability[Any]):
 
     async def before_run(self, ctx: Any) -> None:
         NOTES.set({})
+        MAY_RUN.set({})
 
     async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
         notes = _notes_by_prompt(request_context.messages)
-        return replace(request_context, messages=[_with_notes(message, notes) for message in request_context.messages])
+        parameters = request_context.model_request_parameters
+        sent = [definition for definition in parameters.function_tools if SHUT not in (definition.metadata or {})]
+        return replace(
+            request_context,
+            messages=[_with_notes(message, notes) for message in request_context.messages],
+            model_request_parameters=replace(parameters, function_tools=sent),
+        )
 
     def get_model_settings(self) -> Any:
         return _settings_of_step if self.gate.mode == "allow" else None
@@ -90,7 +103,7 @@ class GatedToolset(WrapperToolset[Any]):
             [item for item, _ in history],
             [tool.tool_def for tool in tools.values()],
             conversation=_known_conversation(ctx),
-            keep=[name for name, tool in tools.items() if tool.tool_def.defer_loading],
+            keep=[name for name, tool in tools.items() if tool.tool_def.defer_loading and not self.gate.privilege],
             forced=_forced_names(ctx),
             tool_search=tool_search or self.gate.mode == "defer",
             takes_messages=notes is not None,
@@ -105,17 +118,30 @@ class GatedToolset(WrapperToolset[Any]):
             names = (*decision.kept, *decision.cut)
             behind = {name: tools[name] for name in names if not tools[name].tool_def.defer_loading}
             offered |= self._search_tools(ctx, decision.search, behind)
-        return offered
+        if decision.may_run is None:
+            return offered
+        step = MAY_RUN.get()
+        if step is not None:
+            step["may_run"] = decision.may_run
+        cut = {name: tools[name] for name in decision.cut if name not in offered}
+        return offered | {name: self._shut_tool(ctx, name, tool) for name, tool in cut.items()}
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
+        may_run = (MAY_RUN.get() or {}).get("may_run")
         if not isinstance(tool, SearchTool):
-            return await super().call_tool(name, tool_args, ctx, tool)
+            words = self.gate.refusal(tool.tool_def, may_run, tool_args)
+            return words or await super().call_tool(name, tool_args, ctx, tool)
         if name == FIND.name:
             behind = [hidden.tool_def for hidden in tool.behind.values()]
             return listing(await self.gate.afind(query_of(tool_args), behind), behind)
-        read = meant(tool_args, {key: hidden.tool_def for key, hidden in tool.behind.items()})
+        read: ToolCall | str = ToolCall(name, tool_args)
+        if name == CALL.name:
+            read = meant(tool_args, {key: hidden.tool_def for key, hidden in tool.behind.items()})
         if not isinstance(read, ToolCall):
             return read
+        words = self.gate.refusal(tool.behind[read.name].tool_def, may_run, read.arguments)
+        if words:
+            return words
         manager: Any = ToolManager(self.wrapped, ctx.root_capability, ctx, tool.behind)
         try:
             result = await manager.handle_call(
@@ -129,6 +155,16 @@ class GatedToolset(WrapperToolset[Any]):
         if isinstance(result, ToolDenied):
             return result.message
         return result
+
+    def _shut_tool(self, ctx: Any, name: str, tool: Any) -> SearchTool:
+        """A tool that may not run, by its own name: pydantic-ai ends a run that calls an unknown tool twice."""
+        return SearchTool(
+            toolset=self,
+            tool_def=ToolDefinition(name=name, metadata={SHUT: True}),
+            max_retries=ctx.max_retries,
+            args_validator=_Anything(),
+            behind={name: tool},
+        )
 
     def _search_tools(self, ctx: Any, search: Sequence[Tool], behind: dict[str, Any]) -> dict[str, Any]:
         alone = any(tool.tool_def.sequential for tool in behind.values())
@@ -151,7 +187,7 @@ class GatedToolset(WrapperToolset[Any]):
 
 @dataclass(kw_only=True)
 class SearchTool(ToolsetTool[Any]):
-    """`find_tool` or `call_tool`, and the tools that it leads to."""
+    """`find_tool`, `call_tool` or a tool that may not run, and the tools that it leads to."""
 
     behind: dict[str, Any]
 

@@ -30,7 +30,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import camdf
 from camdf.errors import UsageError
-from camdf.gate import Gate, Guards, Rollout
+from camdf.gate import Gate, Guards, Privilege, Rollout
 from camdf.gate.lists import allowed_choice
 from camdf.integrations.litellm import MESSAGES, RESPONSES, SEARCHES, ToolGate
 from camdf.tools import forced_tools
@@ -470,6 +470,13 @@ def test_where_the_provider_holds_a_part_of_the_history_the_rest_brings_no_tool(
     own = bringing("/v1/responses", {"delete_all": FORBIDDEN})
     body = {**responses(TRIP.task, TRIP.tools), "input": [own, user(TRIP.task)], "previous_response_id": "resp_1"}
     assert hooked(ToolGate(golden_gate()), body, RESPONSES)["input"] == [user(TRIP.task)]
+
+
+def test_where_the_provider_holds_a_part_of_the_history_only_what_is_free_is_forwarded() -> None:
+    reading = next(iter(TRIP.tools))
+    hook = ToolGate(golden_gate(privilege=Privilege({reading: "read"})))
+    body = {**responses(TRIP.task, TRIP.tools), "previous_response_id": "resp_1"}
+    assert [tool["name"] for tool in hooked(hook, body, RESPONSES)["tools"]] == [reading]
 
 
 def hooked(hook: ToolGate, data: Any, call_type: str = CHAT) -> Any:

@@ -52,7 +52,7 @@ from pydantic import TypeAdapter
 
 import camdf
 import malformed
-from camdf.gate import Gate, Guards, Rollout
+from camdf.gate import Gate, Guards, Privilege, Rollout
 from camdf.integrations import openai_agents
 from camdf.integrations.conformance import scripted_model as scripted
 from camdf.tools import Tool, view
@@ -484,6 +484,13 @@ def test_an_agent_inside_a_tool_has_a_conversation_of_its_own(elsewhere: bool, m
     assert model.tool_names(1) == VECTORS[1].kept
     assert model.tool_names(0) == model.tool_names(2)
     assert (len(model.tool_names(0)) == 1 + len(TRIP.tools)) == elsewhere
+
+
+def test_where_the_provider_keeps_the_history_only_what_is_free_may_run(model: ScriptedModel) -> None:
+    reading = next(iter(TRIP.tools))
+    gate = golden_gate(privilege=Privilege({reading: "read"}))
+    run(gated(plain(model, kind=OpenAIResponsesModel), gate), TRIP.task, conversation_id="conv_1")
+    assert model.tool_names() == [reading]
 
 
 # The tool search.

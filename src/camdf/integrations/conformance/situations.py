@@ -276,8 +276,7 @@ def check_nothing_that_was_read_can_run_a_tool(driver: Driver) -> None:
             tools = tuple(_ordering(tool) if tool.name in READING else tool for tool in setup.tools)
             history = None
             for said in (ASKED_TO_READ, AGREED):
-                steps = _steps_of_a_hijacked_model(bench)
-                model.script = [*steps]
+                model.script = _steps_of_a_hijacked_model(bench, is_listed=mode == "drop")
                 bench.ran.clear()
                 reply = bench.send(said, driver.build(replace(setup, tools=tools)), history=history)
                 history = reply.history
@@ -504,9 +503,11 @@ def _order() -> ScriptedCall:
     return ScriptedCall(ORDERED, {"what": "Hi"})
 
 
-def _steps_of_a_hijacked_model(bench: _Bench) -> list[Step]:
+def _steps_of_a_hijacked_model(bench: _Bench, *, is_listed: bool) -> list[Step | int]:
     """It reads, and then tries to do what it has read, in all ways that there are."""
     read = ScriptedCall("get_weather", {"what": "Oslo"})
+    if bench.search and not is_listed:
+        read = _call_through_search("get_weather", what="Oslo")
     if not bench.search:
         return [read, _order(), (_order(), read, ScriptedCall(HIDDEN, {"what": "Blue"}))]
     through = _call_through_search(ORDERED, what="Hi")

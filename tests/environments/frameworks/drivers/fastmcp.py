@@ -17,7 +17,6 @@ from camdf.integrations.fastmcp import Authorized, ToolGate
 CLIENT = "an MCP server lists and runs tools: this is up to the client and its agent"
 LISTS_ALONE = "a gateway lists tools, and the messages are the client's"
 EXEMPT = {
-    "nothing that was read can run a tool": "not yet bound: the adapter does not read what may run",
     "what a turn needs joins its end": LISTS_ALONE,
     "a forced tool is listed for its turn": LISTS_ALONE,
     "streaming": CLIENT,
@@ -79,18 +78,18 @@ async def _send(url: str, system: str, server: FastMCP, turn: ChatTurn) -> Reply
                 return Reply(history, message["content"])
             forced = None
             for call in message["tool_calls"]:
-                answer = await called(client, call["function"])
+                answer = await called(client, call["function"], {"camdf/messages": history})
                 history.append({"role": "tool", "tool_call_id": call["id"], "content": answer})
 
 
-async def called(client: Client, call: dict[str, Any]) -> str:
+async def called(client: Client, call: dict[str, Any], meta: dict[str, Any]) -> str:
     try:
         arguments = json.loads(call["arguments"])
     except ValueError:
         return "The arguments are no JSON."
     if not isinstance(arguments, dict):
         return "The arguments are no object."
-    ran = await client.call_tool(call["name"], arguments, raise_on_error=False)
+    ran = await client.call_tool(call["name"], arguments, raise_on_error=False, meta=meta)
     return str(ran.content[0].text)
 
 

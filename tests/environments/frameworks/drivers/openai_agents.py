@@ -24,7 +24,6 @@ from camdf.integrations.openai_agents import ToolGate
 
 LISTS_ALONE = "an agent cannot change the messages of a run: only its RunConfig can"
 EXEMPT = {
-    "nothing that was read can run a tool": "not yet bound: the adapter does not read what may run",
     "what a turn needs joins its end": LISTS_ALONE,
     "a forced tool is listed for its turn": LISTS_ALONE,
     "traces have the tools that ran": "OpenAI Agents has traces of its own and no OpenTelemetry; traces by "

@@ -21,7 +21,6 @@ from camdf.integrations.conformance import ChatTurn, Reply, RunnableTool, Setup
 from camdf.integrations.pydantic_ai import ToolGate
 
 EXEMPT = {
-    "nothing that was read can run a tool": "not yet bound: the adapter does not read what may run",
     "handoffs": "pydantic-ai's agents hand over in code, or as sub-agents, and have no tool for it",
 }
 
