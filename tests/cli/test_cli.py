@@ -518,6 +518,7 @@ JUDGED = {
     "margin",
     "margin_over_every_tool",
     "meaning",
+    "need_no_tool_estimated",
     "cost_saved",
     "results",
     "warnings",

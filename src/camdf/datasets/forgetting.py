@@ -28,7 +28,7 @@ class Whose:
         The requests of a conversation have its id as their `group`, hashed where they were mined with a key, as is
         `user`, and hashed without one where the service learned them.
 
-        >>> Whose("chat 7").asked(hashed("chat 7", b""))
+        >>> Whose("chat 7").asked(spellings("chat 7", None)[0])
         True
         """
         return group in self._groups or user in self._users

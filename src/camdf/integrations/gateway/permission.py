@@ -103,7 +103,7 @@ def read_permission(path: Path) -> Permission | None:
     return Permission(given.privilege(in_file), given.allowed)
 
 
-class Outcome(NamedTuple):
+class Permitted(NamedTuple):
     """What becomes of a call: it runs, unless there are words or a question instead."""
 
     words: str = ""
@@ -135,18 +135,18 @@ class Permission:
             return True
         return self._privilege.is_free(tool, (tool.full_name,))
 
-    async def outcome(self, tool: Tool, arguments: Mapping[str, Any]) -> Outcome:
+    async def outcome(self, tool: Tool, arguments: Mapping[str, Any]) -> Permitted:
         """Whether a call runs; whatever goes wrong with asking, it does not."""
         if self.runs_unasked(tool):
-            return Outcome()
+            return Permitted()
         context = get_context()
         request = context.request_context
         if request is None:
-            return Outcome(CANNOT_ASK.format(tool.name))
+            return Permitted(CANNOT_ASK.format(tool.name))
         if request.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return self._answered_by_retry(tool, arguments, context)
         if not _can_ask(context):
-            return Outcome(CANNOT_ASK.format(tool.name))
+            return Permitted(CANNOT_ASK.format(tool.name))
         try:
             answer = await context.session.elicit(
                 message=_question(tool, arguments),
@@ -154,8 +154,8 @@ class Permission:
                 related_request_id=context.request_id,
             )
         except Exception:
-            return Outcome(DECLINED.format(tool.name))
-        return Outcome("" if _agrees(answer) else DECLINED.format(tool.name))
+            return Permitted(DECLINED.format(tool.name))
+        return Permitted("" if _agrees(answer) else DECLINED.format(tool.name))
 
     def carried(self, tool: Tool, arguments: Mapping[str, Any], asked: InputRequiredResult) -> InputRequiredResult:
         """What a server asks in the place of an answer, so that the call goes on unasked once the client has it."""
@@ -164,23 +164,23 @@ class Permission:
         token = self._token(OpenCall(_digest(tool, arguments), is_allowed=True))
         return asked.model_copy(update={"request_state": json.dumps([token, asked.request_state])})
 
-    def _answered_by_retry(self, tool: Tool, arguments: Mapping[str, Any], context: Any) -> Outcome:
+    def _answered_by_retry(self, tool: Tool, arguments: Mapping[str, Any], context: Any) -> Permitted:
         """The question, or what its answer comes to: an answer is for the call that was shown, once."""
         token, of_server = _state_of(context.request_state)
         digest = _digest(tool, arguments)
         known = self._open.pop(token, None)
         if known is None or known.digest != digest:
             if not _can_ask(context):
-                return Outcome(CANNOT_ASK.format(tool.name))
+                return Permitted(CANNOT_ASK.format(tool.name))
             params = ElicitRequestFormParams(message=_question(tool, arguments), requested_schema=SCHEMA)
             state = json.dumps([self._token(OpenCall(digest, is_allowed=False)), None])
             question = InputRequiredResult(input_requests={KEY: ElicitRequest(params=params)}, request_state=state)
-            return Outcome(question=question)
+            return Permitted(question=question)
         if known.is_allowed:
-            return Outcome(request=_continued(context, of_server))
+            return Permitted(request=_continued(context, of_server))
         if not _agrees((context.input_responses or {}).get(KEY)):
-            return Outcome(DECLINED.format(tool.name))
-        return Outcome(request=_begun(context))
+            return Permitted(DECLINED.format(tool.name))
+        return Permitted(request=_begun(context))
 
     def _token(self, call: OpenCall) -> str:
         token = secrets.token_hex(16)

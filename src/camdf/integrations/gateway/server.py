@@ -35,7 +35,7 @@ from camdf.integrations.gateway.definitions import Definitions, Standing
 from camdf.integrations.gateway.folder import LONGEST_TEXT, STATUS, Folder, state_home
 from camdf.integrations.gateway.intake import MOST_TOOLS
 from camdf.integrations.gateway.link import BETWEEN, FIRST_LIST, LIST, Link
-from camdf.integrations.gateway.permission import Outcome, Permission, sent_on
+from camdf.integrations.gateway.permission import Permission, Permitted, sent_on
 from camdf.integrations.gateway.receipt import out_of_use, receipt
 from camdf.integrations.gateway.working_set import PRICES, chances, worth_loading
 from camdf.policies.rules import AcquireAll
@@ -377,7 +377,7 @@ class Gateway(Provider):
             "loaded": name in front.loaded,
         }
         own = replace(offered.tool, name=name.removeprefix(f"{link.name}_"))
-        permitted = Outcome()
+        permitted = Permitted()
         if self.permission is not None:
             permitted = await self.permission.outcome(own, arguments)
             if permitted.question is not None:
