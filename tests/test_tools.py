@@ -124,7 +124,7 @@ def test_what_can_be_read_in_two_ways_is_refused_where_tools_are_authorized_and_
     ):
         gate = Gate(TopK(5), None, PAYOFF, guards=guards)
         assert gate.may_be_offered([native]) == []
-        assert not gate.authorized(native)
+        assert gate.refusal(native, None)
         assert gate.decide("Weather in Oslo", [native, KNOWN["MCP"]], scores=[0.5, 0.2]).tools in ([KNOWN["MCP"]], [])
     other = {"name": "play", "description": "Play a song"}
     decision = Gate(TopK(1), lambda task, tools: [1.0 for tool in tools], PAYOFF).decide("Play", [native, other])
@@ -157,8 +157,8 @@ def test_tools_may_come_by_server() -> None:
     assert list(natives.values()) == [mail, play]
     gate = Gate(TopK(5), None, PAYOFF, guards=Guards(allow=["mail/get_weather"]))
     assert gate.may_be_offered({"mail": [mail], "evil": [mail]}) == [mail]
-    assert gate.authorized(FromServer("mail", mail))
-    assert not gate.authorized(FromServer("evil", mail))
+    assert not gate.refusal(FromServer("mail", mail), None)
+    assert gate.refusal(FromServer("evil", mail), None)
     assert gate.decide("Weather in Oslo", {"mail": [mail]}, scores=[0.5]).tools == [mail]
     for wrong in ({"type": "function", "function": INNER}, {"mail": mail}, {1: [mail]}):
         with pytest.raises(UsageError, match="Tools by server"):

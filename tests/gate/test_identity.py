@@ -101,7 +101,7 @@ def test_a_pinned_definition_of_one_server_is_not_another_servers() -> None:
 
 def test_what_is_about_to_run_is_asked_by_server_and_name_too() -> None:
     gate = gate_of(guards=Guards(allow=["mail/send", "play"]))
-    assert [gate.authorized(tool) for tool in (GOOD, EVIL, OTHER)] == [True, False, True]
+    assert [not gate.refusal(tool, None) for tool in (GOOD, EVIL, OTHER)] == [True, False, True]
 
 
 # Pins, prices, history, explanation.
@@ -217,7 +217,7 @@ def test_a_name_that_may_not_be_what_it_looks_like_is_refused(name: str) -> None
     assert deceptive(name)
     decision = gate_of().decide(TASK, [Tool(name, "Send a mail"), GOOD, OTHER], keep=[name])
     assert (decision.refused, decision.tools) == ((name,), [GOOD])
-    assert not gate_of().authorized(Tool(name))
+    assert gate_of().refusal(Tool(name), None)
 
 
 @pytest.mark.parametrize(

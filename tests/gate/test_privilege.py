@@ -220,6 +220,15 @@ def test_what_the_harness_names_may_run() -> None:
     assert {"play_music", "share_file", "create_event"} <= decision.may_run
 
 
+def test_a_name_that_the_harness_gives_is_not_one_that_a_server_takes() -> None:
+    listed = [*TOOLS, FromServer("new", Tool("handoff_to_agent", "Hand over."))]
+    asked = "What is my balance?"
+    assert may_run_by(gate().decide(asked, listed, keep=["handoff_to_agent"])) <= {*READS, *WRITES}
+    assert "new/handoff_to_agent" in may_run_by(gate().decide(asked, listed, keep=["new/handoff_to_agent"]))
+    trusts = gate(guards=Guards(trusted=["", "new"]))
+    assert "new/handoff_to_agent" in may_run_by(trusts.decide(asked, listed, keep=["handoff_to_agent"]))
+
+
 def test_a_providers_own_tool_is_bound_unless_the_harness_says_what_it_does() -> None:
     web = {"type": "web_search_20250305", "name": "web_search"}
     asked = [{"role": "user", "content": "What is my balance?"}]

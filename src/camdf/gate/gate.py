@@ -448,13 +448,6 @@ class Gate(Locked):
         """`find`, for an event loop, which goes on in the meantime."""
         return await self._decider.find_async(Question(query, tools, self.limits.seconds), most)
 
-    def authorized(self, native: Any) -> bool:
-        """Whether a tool may be offered at all, as `allow` and `digests` say: for a harness that is about to run it.
-
-        `native` is the tool as its framework has it.
-        """
-        return self.guards.authorized(viewed_tool(native))
-
     def may_be_offered(self, tools: Iterable[Any]) -> list[Any]:
         """Those of the `tools` that are authorized, where a name that two servers share authorizes neither."""
         _, natives = self._offered_tools(tools)

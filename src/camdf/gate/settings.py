@@ -99,10 +99,19 @@ class Guards(Settings):
         return tuple([key for key, tool in tools.items() if self.authorized(tool, own_names[key])])
 
     def named(self, tools: Mapping[str, Tool], offered: Iterable[str], keep: Collection[str]) -> frozenset[str]:
-        """Keys of the tools that the harness names itself: pinned ones, and those to `keep`."""
-        if not keep and not self.pinned:
+        """Keys of the tools that the harness names itself: pinned ones, and those to `keep`.
+
+        What these run is not asked for, so the name alone means no tool of a server, unless that is named as trusted.
+        """
+        named = {*self.pinned, *keep}
+        if not named:
             return frozenset()
-        return frozenset(key for key in offered if self.called(key, tools[key], {*self.pinned, *keep}))
+        own = {"", *(self.trusted or ())}
+        return frozenset(
+            key
+            for key in offered
+            if tools[key].full_name in named or (tools[key].server in own and self.called(key, tools[key], named))
+        )
 
     def authorized(self, tool: Tool, called: Sequence[str] | None = None) -> bool:
         """Whether a tool may be offered, by the names that mean it and no other tool of its list."""
