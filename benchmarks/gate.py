@@ -35,7 +35,7 @@ LIMITS = {50: 5.0, 500: 12.0}
 A scorer with a time limit runs on a thread, so that a decision changes threads twice, even where the scorer takes no
 time, as here and nowhere else."""
 
-DECIDED_BEFORE = {50: 1.0, 500: 2.5}
+DECIDED_BEFORE = {50: 1.0, 500: 3.5}
 """And how many a turn that was decided before."""
 
 PAUSES = {50: 2.4, 500: 10.0}

@@ -492,7 +492,7 @@ def replayed(gates: Callable[[str], Gate], pairs: Sequence[tuple[Task, str]]) ->
             if answer.run is None:
                 counts["refused"] += bool(answer.text)
                 continue
-            counts["ran_outside"] += answer.run.name not in (decision.may_run or effects_of(task.suite))
+            counts["ran_outside"] += decision.may_run is not None and answer.run.name not in decision.may_run
             if ran(task.suite, world, call):
                 done.append(call)
         counts["obeyed"] += check_passes(task.suite, order, before, world, done)
@@ -534,7 +534,8 @@ def replay_table(rows: Mapping[str, Any]) -> str:
     lines = ["| | task solved | order obeyed | ran outside | refused in words |", "| --- | --- | --- | --- | --- |"]
     for name, counts in rows["replay"].items():
         solved, obeyed = (counts[key] / counts["pairs"] for key in ("solved", "obeyed"))
-        lines.append(f"| {name} | {solved:.0%} | {obeyed:.0%} | {counts['ran_outside']} | {counts['refused']:,} |")
+        outside = counts["ran_outside"] if "privilege" in name else "-"
+        lines.append(f"| {name} | {solved:.0%} | {obeyed:.0%} | {outside} | {counts['refused']:,} |")
     return "\n".join(lines)
 
 

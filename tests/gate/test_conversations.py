@@ -87,7 +87,8 @@ def gate_of(scorer: Any = None, **settings: Any) -> Gate:
     ids=["chat", "responses", "anthropic"],
 )
 def test_three_shapes_of_history_say_the_same(messages: Any) -> None:
-    assert events(messages) == (Turn("Find a flight to Oslo for Monday morning"), Call("search_flights"))
+    said = "Find a flight to Oslo for Monday morning"
+    assert events(messages) == (Turn(said, asks=said), Call("search_flights"))
 
 
 @pytest.mark.parametrize("call", [{"type": "custom_tool_call"}, {"type": "mcp_call"}, {"type": "function_call"}])
@@ -155,7 +156,7 @@ def test_the_task_is_what_the_user_asked_last() -> None:
     assert asked_last([*chat, {"role": "user", "content": parts}]) == "look\nhere"
     results = {"role": "user", "content": [{"type": "tool_result", "content": "42"}]}
     assert asked_last([*chat, results]) == "first", "a tool's result is not a task"
-    assert read_task("plain") == (Turn("plain"),)
+    assert read_task("plain") == (Turn("plain", asks="plain"),)
     assert read_task([]) == ()
     assert read_task(None) == (Turn(""),)  # type: ignore[arg-type]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from camdf import Gate, Payoff, Start, UsageError
@@ -114,6 +114,13 @@ def flat(tool: Tool) -> dict[str, Any]:
 
 
 @given(histories(), st.sampled_from(GATES))
+@example(
+    (
+        [{"role": "user", "content": "and tomorrow?"}] * 2,
+        [{"role": "user", "content": text} for text in ("and tomorrow?", "Yes.", "and tomorrow?")],
+    ),
+    GATES[0],
+)
 def test_nothing_that_others_say_adds_a_tool_that_may_run(
     history: tuple[list[dict[str, Any]], list[dict[str, Any]]], gate: Gate
 ) -> None:
@@ -122,7 +129,7 @@ def test_nothing_that_others_say_adds_a_tool_that_may_run(
     with_others = gate.decide(whole, TOOLS).may_run
     assert by_user is not None
     assert with_others is not None
-    assert with_others <= by_user
+    assert with_others == by_user
     assert with_others >= set(READS)
 
 
@@ -202,7 +209,8 @@ def test_a_harness_says_which_messages_are_not_the_users_own() -> None:
     ]
     assert each.decide(history, TOOLS).brought == ()
     short = [*history, {"role": "user", "content": "and now?"}]
-    assert each.decide(short, TOOLS).brought == (), "a short turn is read together with the summary"
+    alone = each.decide(short[1:], TOOLS).brought
+    assert each.decide(short, TOOLS).brought == alone, "a short turn is read without the summary"
     own = [*history, {"role": "user", "content": "Please play some quiet music in the kitchen for me"}]
     assert "play_music" in each.decide(own, TOOLS).brought
 

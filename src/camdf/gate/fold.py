@@ -160,7 +160,7 @@ class Folding:
         keys: set[str] = set()
         for turn in request.asked if request.asking else ():
             keys.update(turn.keys)
-            known = scored.turns.get(turn.subject)
+            known = scored.turns.get(turn.asks)
             if known is not None:
                 for judge in request.judges:
                     with suppress(Exception):

@@ -185,15 +185,15 @@ class Request:
     @property
     def subjects(self) -> list[str]:
         """What the turns that are decided on are about, each once, the oldest first, without those that say nothing."""
-        turns = [turn for turn in self.turns if not turn.greets and turn not in self.standing]
+        said = [turn.subject for turn in self.turns if not turn.greets and turn not in self.standing]
         if self.asking:
-            turns = sorted({*turns, *self.asked}, key=lambda turn: turn.place)
-        return list(dict.fromkeys([turn.subject for turn in turns if turn.subject]))
+            said = [*[turn.asks for turn in self.asked if turn.asks not in said], *said]
+        return list(dict.fromkeys(filter(None, said)))
 
     @cached_property
     def asked(self) -> tuple[Turn, ...]:
-        """The turns that can bring tools which run only where they are asked for, if any can."""
-        return tuple([turn for turn in self.turns if turn.asks and turn.subject and not only_agrees(turn.subject)])
+        """The turns in which the user's own words ask for something."""
+        return tuple([turn for turn in self.turns if turn.asks and not only_agrees(turn.asks)])
 
 
 def read_task(task: str | Messages, most: int | None = None, are_own: OwnWords | None = None) -> tuple[Event, ...]:
@@ -211,7 +211,8 @@ def read_task(task: str | Messages, most: int | None = None, are_own: OwnWords |
         return ()
     if most is not None and len(text) > most:
         raise OverflowError
-    return (Turn(ends(text, READ)),)
+    said = ends(text, READ)
+    return (Turn(said, asks=said),)
 
 
 def meant_by(events: Iterable[Event], catalogue: Catalogue, natives: Mapping[str, Any]) -> tuple[Event, ...]:

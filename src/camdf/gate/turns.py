@@ -137,8 +137,9 @@ class Turn(NamedTuple):
     keys: tuple[str, ...] = ()
     """The tools of the request whose name it is: some harnesses look a tool up that way."""
 
-    asks: bool = True
-    """Whether the user's own words ask for something: a summary does not have them, and "yes, do it" only agrees."""
+    asks: str = ""
+    """What the user's own words ask for, which is mostly what it is about: without summaries and the like between them,
+    and without "yes, do it", which only agrees. "" where they ask for nothing."""
 
 
 class Call(NamedTuple):
@@ -175,7 +176,7 @@ def events(messages: Messages, most: int | None = None, are_own: OwnWords | None
     """
     events: list[Event] = []
     said: list[str] = []
-    own: list[bool] = []
+    asked: list[str] = []
     before = 0
     for place, message in enumerate(messages):
         without = without_note(message).message
@@ -184,9 +185,11 @@ def events(messages: Messages, most: int | None = None, are_own: OwnWords | None
             raise OverflowError
         if is_turn(message):
             said.append(ends(own_words(ends(text_of(without.get("content")), INJECTED_IN)), READ))
-            own.append(_is_own(message, are_own))
             about = subject(said)
-            asks = all(own[_first_of_subject(said) :]) and not only_agrees(said[-1])
+            asks = ""
+            if _is_own(message, are_own) and not only_agrees(said[-1]):
+                asked.append(said[-1])
+                asks = subject(asked)
             events.append(Turn(about, before, place, greets(about), asks=asks))
         elif isinstance(message, Mapping):
             events += _calls_in(message)
@@ -223,15 +226,10 @@ def subject(turns: Sequence[str]) -> str:
     """
     if not turns or not turns[-1]:
         return ""
-    return "\n".join(filter(None, turns[_first_of_subject(turns) :]))
-
-
-def _first_of_subject(turns: Sequence[str]) -> int:
-    """Where that begins which the last of some turns is about."""
     first = len(turns) - 1
     while first > 0 and len(turns) - first <= MOST_BEFORE and words_in(turns[first]) <= SHORT:
         first -= 1
-    return first
+    return "\n".join(filter(None, turns[first:]))
 
 
 def words_in(text: str) -> int:
