@@ -184,6 +184,7 @@ NONSENSE: dict[type[Any], dict[str, list[Any]]] = {
         "store": [5, {}],
         "on_decision": [5],
         "tenant": [None, 5],
+        "id_key": ["a key", b"short"],
     },
 }
 

@@ -411,6 +411,7 @@ IN_THEIR_OWN_WAY = {
     "camdf_traces/delta.py": "a table in memory",
     "camdf/integrations/gateway/definitions.py": "an empty file that is locked",
     "camdf/integrations/gateway/folder.py": "adds lines to a log under a lock",
+    "camdf/gate/journal.py": "adds lines under a lock, each with the hash of the one before",
     "camdf/service/outcomes.py": "adds lines to a log that is locked, and cuts off what is torn",
     "camdf/service/lessons.py": "adds lines under a lock, and passes over what is torn",
     "camdf/service/server.py": "the time of an empty file",
