@@ -31,7 +31,7 @@ import numpy as np
 import camdf
 from camdf.core.rankings import Floats
 from camdf.datasets.texts import texts_from_folder
-from camdf.gate import Gate
+from camdf.gate import Gate, Guards, Limits
 from camdf.policies.base import Policy
 from camdf.policies.rules import TopK
 from camdf.scorers import BM25, Embeddings, Start, TrustAware, WordVectors, full_text, word_parts
@@ -301,7 +301,7 @@ def gates(domain: str, scorer: Scorer, name: str) -> dict[str, Gate]:
     policy = policy_named(name, asked, scorer)
     found = {}
     for way, trusted in zip(WAYS, (honest, None), strict=True):
-        settings: dict[str, Any] = {"trusted": trusted, "budget": None}
+        settings: dict[str, Any] = {"guards": Guards(trusted=trusted), "limits": Limits(seconds=None)}
         if name == "TopK":
             found[way] = Gate(policy, scorer, camdf.Payoff(0.0), **settings)
         else:
