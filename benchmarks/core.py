@@ -13,16 +13,15 @@ one length, since the domains come as numbers.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from cache import PRICES, Played, bill
+from stored import measure_and_compare
 
 from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff
@@ -178,25 +177,9 @@ def table(stored: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--json", type=Path)
-    options.add_argument("--check", type=Path)
-    chosen = options.parse_args()
-    now = rows()
-    print(table(now))
-    if chosen.json:
-        chosen.json.write_text(json.dumps(now, indent=1) + "\n")
-    stored = json.loads(chosen.check.read_text()) if chosen.check else now
-    differ = [
-        (before, after)
-        for before, after in zip(stored, now, strict=True)
-        if abs(before["cost"] - after["cost"]) > NOISE
-    ]
-    for before, after in differ:
-        print(f"stored {before}\nnow    {after}", file=sys.stderr)
-    return 1 if differ else 0
+def is_same(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    return bool(abs(before["cost"] - now["cost"]) <= NOISE)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(measure_and_compare(__doc__, rows, table, is_same))

@@ -11,14 +11,14 @@ The conversations are those of tests/data/everyday. Last, one conversation of fo
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "parts"))
+
+from stored import measure_and_compare
 
 from camdf.gate import Gate, Limits
 from everyday import catalogue, conversations, examples, played
@@ -114,21 +114,5 @@ def table(stored: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--json", type=Path)
-    options.add_argument("--check", type=Path)
-    chosen = options.parse_args()
-    now = rows()
-    print(table(now))
-    if chosen.json:
-        chosen.json.write_text(json.dumps(now, indent=1) + "\n")
-    stored = json.loads(chosen.check.read_text()) if chosen.check else now
-    differ = [(before, after) for before, after in zip(stored, now, strict=True) if before != after]
-    for before, after in differ:
-        print(f"stored {before}\nnow    {after}", file=sys.stderr)
-    return 1 if differ else 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(measure_and_compare(__doc__, rows, table))

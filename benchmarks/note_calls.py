@@ -11,7 +11,6 @@ two can have is counted for that one. No model is asked: this says what comes of
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections import Counter
@@ -20,6 +19,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "parts"))
+
+from stored import measure_and_compare
 
 from camdf.core.payoff import Payoff
 from camdf.gate import Gate
@@ -123,21 +124,5 @@ def table(stored: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--json", type=Path)
-    options.add_argument("--check", type=Path)
-    chosen = options.parse_args()
-    now = rows()
-    print(table(now))
-    if chosen.json:
-        chosen.json.write_text(json.dumps(now, indent=1) + "\n")
-    stored = json.loads(chosen.check.read_text()) if chosen.check else now
-    differ = [(before, after) for before, after in zip(stored, now, strict=True) if before != after]
-    for before, after in differ:
-        print(f"stored {before}\nnow    {after}", file=sys.stderr)
-    return 1 if differ else 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(measure_and_compare(__doc__, rows, table))

@@ -10,14 +10,14 @@ tools and without. The conversations are those of tests/data/everyday.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "parts"))
+
+from stored import measure_and_compare
 
 from camdf.gate import Gate, Limits, Privilege
 from camdf.gate.guessed_effects import guessed_effect
@@ -79,20 +79,5 @@ def table(stored: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--json", type=Path)
-    options.add_argument("--check", type=Path)
-    chosen = options.parse_args()
-    now = rows()
-    print(table(now))
-    if chosen.json:
-        chosen.json.write_text(json.dumps(now, indent=1) + "\n")
-    if chosen.check and json.loads(chosen.check.read_text()) != now:
-        print(f"The figures are not those of {chosen.check}.", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(measure_and_compare(__doc__, rows, table))
