@@ -169,7 +169,7 @@ def test_a_policys_name_is_its_class_in_lower_case_with_hyphens_and_its_page_nam
 
 
 def test_the_commands_of_the_product_fit_it_under_its_name_of_today() -> None:
-    found = fit(TRAIN, EXACT, "gap-regression", splits=2)
+    found = fit(TRAIN, EXACT, "gap-regression")
     assert isinstance(found.policy, GapRegression)
 
 

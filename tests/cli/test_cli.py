@@ -22,7 +22,7 @@ from camdf.cli import SECTIONS, brought, lab, main, parser, scoring, tools
 from camdf.cli.brought import BROUGHT
 from camdf.cli.logs import scored_by
 from camdf.errors import CamdfError
-from camdf.evaluation.assess import EVERY_TOOL, SIMPLE_RULES, amount, assess, require_choice, unseen_tools
+from camdf.evaluation.assess import EVERY_TOOL, SIMPLE_RULES, Assessment, amount, assess, require_choice, unseen_tools
 from camdf.evaluation.calibrate import calibrate
 from camdf.evaluation.fit import Fit, fit
 from camdf.evaluation.replay import MEASURES, ORACLE
@@ -43,6 +43,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+PAYOFF = camdf.Payoff(0.12)
+
+
 @pytest.fixture(scope="module")
 def fitted(data: Path) -> Path:
     """What `camdf fit` writes."""
@@ -54,7 +57,13 @@ def fitted(data: Path) -> Path:
 @pytest.fixture(scope="module")
 def found(data: Path) -> Fit:
     """The same from Python."""
-    return fit(datasets.read_jsonl(data), camdf.Payoff(0.12), splits=4)
+    return fit(datasets.read_jsonl(data), PAYOFF)
+
+
+@pytest.fixture(scope="module")
+def assessment(data: Path, found: Fit) -> Assessment:
+    """And beside the simple rules."""
+    return found.assess(datasets.read_jsonl(data), PAYOFF, splits=4)
 
 
 def test_fit_writes_a_policy_and_says_in_a_sentence_whether_it_pays(
@@ -370,15 +379,17 @@ def test_mine_and_score_leave_the_old_file_and_nothing_beside_it_where_they_cann
 # The verdict.
 
 
-def test_the_table_has_a_row_for_giving_every_tool_in_its_place_and_the_margin_over_it(found: Fit) -> None:
-    head, *rows, oracle = found.assessment.table().splitlines()
+def test_the_table_has_a_row_for_giving_every_tool_in_its_place_and_the_margin_over_it(
+    assessment: Assessment,
+) -> None:
+    head, *rows, oracle = assessment.table().splitlines()
     assert head.split()[:4] == ["payoff", "sufficient", "cost", "tools"]
     payoffs = [float(row.split()[1]) for row in rows]
     assert payoffs == sorted(payoffs, reverse=True)
     (status_quo,) = (row for row in rows if row.startswith("acquire-all "))
-    assert str(found.assessment.over_every_tool) in status_quo
+    assert str(assessment.over_every_tool) in status_quo
     assert oracle.startswith(ORACLE)
-    assert found.assessment.outcomes.mean(EVERY_TOOL, "tools") == 6.0
+    assert assessment.outcomes.mean(EVERY_TOOL, "tools") == 6.0
 
 
 def test_what_is_saved_against_giving_every_tool_is_told_in_the_unit_of_the_costs(
@@ -417,7 +428,8 @@ def test_an_amount_has_the_digits_that_it_takes_to_tell_it(cost: float, beside: 
 
 
 def test_a_simple_rule_is_judged_by_its_margin_over_giving_every_tool(data: Path) -> None:
-    rule = fit(datasets.read_jsonl(data), camdf.Payoff(0.12), "fixed-k", splits=4).assessment
+    logged = datasets.read_jsonl(data)
+    rule = fit(logged, PAYOFF, "fixed-k").assess(logged, PAYOFF, splits=4)
     assert rule.best_rule == EVERY_TOOL
     assert rule.margin == rule.over_every_tool
     assert says(rule.verdict, rule.answer, f"{rule.margin.mean:+.3f} over … every tool … 95% CI")
@@ -514,6 +526,7 @@ JUDGED = {
     "policy",
     "pays",
     "verdict",
+    "splits",
     "best_rule",
     "margin",
     "margin_over_every_tool",
@@ -597,21 +610,34 @@ def test_long_work_is_told_of_from_the_first_second_and_short_work_not_at_all(
         assert told == expected
 
 
-def test_a_fit_says_where_it_stands_at_once_and_has_a_first_verdict_after_a_tenth_of_the_splits(
+def test_the_policy_is_written_before_it_is_compared_and_an_interrupted_comparison_leaves_it(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Fit, "assess", interrupted)
+    policy = tmp_path / "policy.json"
+    fitted = ["fit", str(data), "-o", str(policy), "--cost-pressure", "0.12", "--policy", "score-threshold"]
+    assert main(fitted) == 130
+    told = capsys.readouterr().err.splitlines()
+    assert says(told[0], f"wrote {policy} … Ctrl-C … keeps it")
+    training = camdf.load(policy).training_
+    assert training is not None
+    assert (training.tasks, training.validation_payoff) == (28, {})
+
+
+def test_a_comparison_that_has_no_more_time_says_after_how_many_splits_it_ended(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fitted = ["fit", str(data), "-o", str(tmp_path / "policy.json"), "--cost-pressure", "0.12"]
+    fitted = ["fit", str(data), "-o", str(tmp_path / "policy.json"), "--cost-pressure", "0.12", "--seconds", "0"]
     assert main([*fitted, "--policy", "score-threshold", "--splits", "20"]) == 0
-    told = capsys.readouterr().err.splitlines()
-    assert told[0] == "0 of 20 splits"
-    assert says(told[1], "tenth … splits: score-threshold … worth it")
-
-
-def test_the_first_verdict_is_that_of_so_many_splits(data: Path) -> None:
-    logged, payoff, told = datasets.read(data), camdf.Payoff(0.12), list[Any]()
-    assess(camdf.ScoreThreshold, logged, payoff, splits=20, first=told.append)
-    (first,) = told
-    assert first.verdict == assess(camdf.ScoreThreshold, logged, payoff, splits=2).verdict
+    output = capsys.readouterr()
+    assert "0 of 20 splits" in output.err
+    assert says(output.out, "after 1 of 20 splits … --seconds")
+    logged = datasets.read(data)
+    of_one = assess(camdf.ScoreThreshold, logged, PAYOFF, splits=1, subject="score-threshold")
+    assert of_one.verdict in output.out
 
 
 def test_a_fit_multiplies_on_one_thread_unless_a_variable_says_how_many() -> None:
@@ -940,24 +966,25 @@ def test_a_missing_file_is_told_in_one_line_and_no_more(tmp_path: Path, capsys: 
 # The same from Python.
 
 
-def test_fit_from_python_is_what_the_command_writes(found: Fit, fitted: Path) -> None:
-    assert to_json(found.policy, found.training) == fitted.read_text(encoding="utf-8")
+def test_fit_from_python_is_what_the_command_writes(found: Fit, assessment: Assessment, fitted: Path) -> None:
+    assert to_json(found.policy, found.training_with(assessment)) == fitted.read_text(encoding="utf-8")
 
 
-def test_what_a_fit_tells_of_its_training_is_true(data: Path, found: Fit) -> None:
-    logged, told = datasets.read_jsonl(data), found.training
-    assert found.assessment.subject == DEFAULT
+def test_what_a_fit_tells_of_its_training_is_true(data: Path, found: Fit, assessment: Assessment) -> None:
+    logged, told = datasets.read_jsonl(data), found.training_with(assessment)
+    assert assessment.subject == DEFAULT
     assert (told.data_sha256, told.tasks, told.groups) == (logged.digest(), 28, len(set(logged.groups.tolist())))
     assert 0 < told.validation_tasks < 28
     assert told.label_noise == found.label_noise.rate == camdf.estimate_label_noise(logged).rate
     assert told.validation_payoff.keys() == {DEFAULT, *SIMPLE_RULES, EVERY_TOOL, ORACLE}
     for name, payoff_told in told.validation_payoff.items():
-        assert payoff_told == found.assessment.outcomes.mean(name)
+        assert payoff_told == assessment.outcomes.mean(name)
 
 
 def test_the_policy_that_is_named_is_fitted_under_its_one_name(data: Path) -> None:
-    found = fit(datasets.read_jsonl(data), camdf.Payoff(0.12), "score-per-cost-threshold", splits=2)
-    assert found.assessment.subject == found.policy.kind == "score-per-cost-threshold"
+    logged = datasets.read_jsonl(data)
+    found = fit(logged, PAYOFF, "score-per-cost-threshold")
+    assert found.assess(logged, PAYOFF, splits=2).subject == found.policy.kind == "score-per-cost-threshold"
 
 
 def test_only_policies_that_scikit_learn_fits_ask_for_its_extra(

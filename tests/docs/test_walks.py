@@ -69,7 +69,8 @@ def one_fit(folder: Path) -> None:
     lines = SAMPLE.read_text(encoding="utf-8").splitlines(keepends=True)
     tasks = folder / "tasks.jsonl"
     tasks.write_text("".join(lines[:60]), encoding="utf-8")
-    assert main(["fit", str(tasks), "--cost-pressure", "0.06", "--output", str(folder / "policy.json")]) == 0
+    policy = folder / "policy.json"
+    assert main(["fit", str(tasks), "--cost-pressure", "0.06", "--output", str(policy), "--splits", "1"]) == 0
 
 
 def one_mined_span(folder: Path) -> None:

@@ -52,7 +52,7 @@ def rescaled(logged: LoggedTasks) -> LoggedTasks:
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a rule with a tuned threshold."""
     path = tmp_path_factory.mktemp("fitted") / "policy.json"
-    fitted = fit(made_up(1), PAYOFF, "score-threshold", splits=2)
+    fitted = fit(made_up(1), PAYOFF, "score-threshold")
     camdf.save(fitted.policy, path, fitted.training)
     return path
 
@@ -100,7 +100,7 @@ def test_tools_per_task_are_those_at_the_payoff_of_the_fit_whatever_the_command_
     loaded = camdf.load(policy)
     assert moved_since_fit(loaded, made_up(2)) == ()
     expensive = made_up(2).with_costs(dict.fromkeys(TOOLS, 100.0))
-    by_price = fit(made_up(1), PAYOFF, "expected-payoff-by-set", splits=1)
+    by_price = fit(made_up(1), PAYOFF, "expected-payoff-by-set")
     by_price.policy.training_ = by_price.training
     assert [each.what for each in moved_since_fit(by_price.policy, expensive)] == ["tools"]
 

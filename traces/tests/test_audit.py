@@ -379,7 +379,7 @@ def test_the_command_names_what_moved_since_the_fit_of_a_policy(
     mined: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy = tmp_path / "policy.json"
-    fitted = fit(read_logged(mined), Payoff(0.02), "score-threshold", splits=1)
+    fitted = fit(read_logged(mined), Payoff(0.02), "score-threshold")
     camdf.save(fitted.policy, policy, fitted.training)
     assert main(["audit", str(mined), "--since-fit", str(policy)]) == 0
     assert "Moved" not in capsys.readouterr().out

@@ -103,6 +103,7 @@ def add_commands(commands: Any) -> None:
     option("--explored-only", action="store_true", help="mined tasks: learn from explored runs alone")
     add_payoff(fit, required=True, targets=True)
     _add_splits(fit)
+    _add_seconds(fit)
     add_engine(fit)
     _add_must_pay(fit, "; the policy is written either way")
     add_json(fit)
@@ -114,6 +115,7 @@ def add_commands(commands: Any) -> None:
     add_saved(evaluate)
     add_payoff(evaluate, required=False, targets=True)
     _add_splits(evaluate)
+    _add_seconds(evaluate)
     _add_must_pay(evaluate)
     add_json(evaluate)
 
@@ -200,6 +202,15 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
 def _add_splits(parser: argparse.ArgumentParser, default: int = 30) -> None:
     parser.add_argument("--splits", type=int, default=default, help=f"how many train/test splits (default: {default})")
     parser.add_argument("--seed", type=int, default=0, help="seed of the splits (default: 0)")
+
+
+def _add_seconds(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=60.0,
+        help="how long to compare: no further split is begun, and the answer says how many were (default: 60)",
+    )
 
 
 def _add_must_pay(parser: argparse.ArgumentParser, also: str = "") -> None:
@@ -294,42 +305,43 @@ def _fit(options: argparse.Namespace) -> int:
     start = prior or "either"
     payoff = on_tasks(options, payoff, logged, lambda like: ExpectedPayoffBySet(prior=start).fit(logged, like))
     made_up = made_up_in(options.data) if is_log(options, options.data) else 0
+    fitted = fit(
+        logged,
+        payoff,
+        name,
+        prior=prior,
+        remember=options.remember is not None,
+        made_up=made_up,
+        scorer=tasks.scorer,
+        seed=options.seed,
+    )
+    save(fitted.policy, options.output, fitted.training)
+    past: PastTasks | None = None
+    if fitted.policy.recalls:
+        past = _tasks_to_remember(options, tasks)
+        write_examples(options.remember, logged_examples(past))
+    print(f"wrote {options.output}. Now it is compared; Ctrl-C stops that and keeps it.", file=sys.stderr, flush=True)
     with shown("splits") as progress:
-        result = fit(
-            logged,
-            payoff,
-            name,
-            prior=prior,
-            remember=options.remember is not None,
-            made_up=made_up,
-            scorer=tasks.scorer,
-            splits=options.splits,
-            seed=options.seed,
-            first=_print_first_verdict,
-            progress=progress,
+        assessment = fitted.assess(
+            logged, payoff, splits=options.splits, seed=options.seed, seconds=options.seconds, progress=progress
         )
-    assessment = result.assessment
+    save(fitted.policy, options.output, fitted.training_with(assessment))
     warnings = [*assessment.alarms(payoff), *assessment.warnings(), *_made_up_warning(options, made_up)]
-    none = estimated_none(result.policy, logged, payoff)
+    none = estimated_none(fitted.policy, logged, payoff)
     if not options.json:
         _print_assessment(options, logged, payoff, assessment, name, warnings)
         _print_share_of_none(logged, none)
-    save(result.policy, options.output, result.training)
-    past: PastTasks | None = None
-    if result.policy.recalls:
-        past = _tasks_to_remember(options, tasks)
-        write_examples(options.remember, logged_examples(past))
     unread = _unread_examples(options, past)
     if not options.json:
-        _print_fitted(options, logged, result, past, unread)
+        _print_fitted(options, logged, fitted, past, unread)
         return _exit_code_of(options, assessment)
     document = {
         **_data_and_payoff(logged, payoff),
         "policy": name,
         "wrote": str(options.output),
-        "label_noise": asdict(result.label_noise),
+        "label_noise": asdict(fitted.label_noise),
         "made_up": made_up,
-        "reads_texts": result.policy.reads_texts,
+        "reads_texts": fitted.policy.reads_texts,
         "need_no_tool_estimated": none,
     }
     if past is not None:
@@ -426,18 +438,18 @@ def _unread_examples(options: argparse.Namespace, past: PastTasks | None) -> lis
 
 
 def _print_fitted(
-    options: argparse.Namespace, logged: LoggedTasks, result: Fit, past: PastTasks | None, unread: list[str]
+    options: argparse.Namespace, logged: LoggedTasks, fitted: Fit, past: PastTasks | None, unread: list[str]
 ) -> None:
     """What was learned besides the payoff, what was written, and what to run next."""
     if logged.rankings.vectors is not None:
         helps = "does not help, and is left out"
-        if result.policy.reads_texts:
+        if fitted.policy.reads_texts:
             helps = "helps, and the policy reads it"
         print(f"what was asked, by the vectors of the tasks, {helps}")
-    noise = result.label_noise
+    noise = fitted.label_noise
     print(f"at most about {noise.rate:.1%} of labels look wrong (95% interval up to {noise.at_most:.1%})")
     if options.remember is not None:
-        print(_what_past_requests_do(options, result.policy, past))
+        print(_what_past_requests_do(options, fitted.policy, past))
     for line in unread:
         print(line)
     print(f"wrote {options.output}")
@@ -502,6 +514,7 @@ def _evaluate(options: argparse.Namespace) -> int:
             splits=options.splits,
             seed=options.seed,
             refit=_maker_of_refit(policy) if moved else None,
+            seconds=options.seconds,
             progress=progress,
         )
     warnings = [*assessment.alarms(payoff), *read.warnings, *assessment.warnings(), *unseen_warning(policy, logged)]
@@ -689,6 +702,8 @@ def _print_assessment(
     print(_data_and_payoff_in_words(logged, payoff))
     print(f"{assessment.table()}\n")
     print(f"{name} {assessment.verdict}")
+    if assessment.splits < options.splits:
+        print(f"That is after {assessment.splits} of {options.splits} splits. More --seconds make it surer.")
     print(_meaning(options, assessment, payoff))
     print(assessment.against_every_tool(options.task_worth))
     for warning in warnings[len(alarms) :]:
@@ -702,11 +717,6 @@ def _print_share_of_none(logged: LoggedTasks, estimated: float | None) -> None:
         print(f"{known:.0%} of these tasks need no tool, and the policy expects {estimated:.0%}.")
     elif known:
         print(f"{known:.0%} of these tasks need no tool, and the policy takes every task to need one.")
-
-
-def _print_first_verdict(assessment: Assessment) -> None:
-    verdict = f"{assessment.subject} {assessment.verdict}"
-    print(f"After a tenth of the splits: {verdict}. The rest narrows it.", file=sys.stderr, flush=True)
 
 
 def _meaning(options: argparse.Namespace, assessment: Assessment, payoff: Payoff) -> str:

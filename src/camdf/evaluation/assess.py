@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import floor, inf, log10
 from typing import Any
@@ -15,14 +15,14 @@ from camdf.core.rankings import LoggedTasks
 from camdf.core.resampling import Interval
 from camdf.errors import DataError
 from camdf.evaluation.replay import MEASURES, ORACLE, Outcomes, replay
-from camdf.evaluation.splits import draw_splits
+from camdf.evaluation.splits import Split, draw_splits
 from camdf.policies.base import Policy, fitted_payoff
 from camdf.policies.drift import Moved, moved
 from camdf.policies.models.linear import LinearModel
 from camdf.policies.models.membership import MembershipModel
 from camdf.policies.registry import POLICIES
 from camdf.policies.rules import AcquireAll
-from camdf.runtime.progress import Progress, counted, silent
+from camdf.runtime.progress import Progress, counted, in_time, silent
 
 SIMPLE_RULES = ("fixed-k", "score-threshold", "score-per-cost-threshold", "constant-set")
 """What a policy must beat to be worth its keep; each is tuned on the same tasks."""
@@ -54,8 +54,16 @@ class Assessment:
     best_rule: str
     margin: Interval
     over_every_tool: Interval
+    splits: int
+    """How many there was time for."""
+
     refit_gain: Interval | None = None
     """By how much the policy fitted again earns more, where that was asked."""
+
+    @property
+    def payoffs(self) -> dict[str, float]:
+        """The mean payoff of the policy and of all that it was compared with, by name."""
+        return {name: self.outcomes.mean(name) for name in self.outcomes.values}
 
     @property
     def pays(self) -> bool:
@@ -151,6 +159,7 @@ class Assessment:
         return {
             "pays": self.pays,
             "verdict": self.verdict,
+            "splits": self.splits,
             "best_rule": self.best_rule,
             "margin": asdict(self.margin),
             "margin_over_every_tool": asdict(self.over_every_tool),
@@ -230,7 +239,7 @@ def assess(
     subject: str = SUBJECT,
     rules: Mapping[str, Callable[[], Policy]] | None = None,
     refit: Callable[[], Policy] | None = None,
-    first: Callable[[Assessment], None] | None = None,
+    seconds: float = inf,
     progress: Progress = silent,
 ) -> Assessment:
     """Replay a policy and the simple rules over splits that keep groups together; intervals resample groups.
@@ -247,32 +256,32 @@ def assess(
         subject: The name of the policy in the answer.
         rules: Makers of the rules that it is compared with, by name; the usual ones unless given.
         refit: Makes what is fitted again where `make` makes what stays as it was fitted before.
-        first: Called with the answer after a tenth of ten splits or more.
+        seconds: No split is begun after so many, but for the first. The answer rests on those that were.
         progress: Told how many splits are done.
     """
     require_choice(logged)
     chosen = dict(rules or {name: POLICIES[name] for name in SIMPLE_RULES})
     grouped = numbered(logged.groups)[1] < len(logged)
-    drawn = draw_splits(logged, splits, seed, grouped=grouped)
+    drawn = counted(draw_splits(logged, splits, seed, grouped=grouped), splits, progress)
     compared = {subject: make, **chosen, EVERY_TOOL: AcquireAll}
     if refit is not None:
         compared[REFIT] = refit
+    replayed: list[Split] = []
 
-    def judged(outcomes: Outcomes) -> Assessment:
-        best = EVERY_TOOL if subject in chosen else max(chosen, key=outcomes.mean)
-        margin = outcomes.difference(subject, best, by_group=True)
-        over_every_tool = outcomes.difference(subject, EVERY_TOOL, by_group=True)
-        refit_gain = None
-        if refit is not None:
-            refit_gain = outcomes.difference(REFIT, subject, by_group=True)
-        return Assessment(outcomes, subject, best, margin, over_every_tool, refit_gain)
-
-    def after_split(done: int, outcomes: Callable[[], Outcomes]) -> None:
-        if first is not None and 10 * done == splits - splits % 10:
-            first(judged(outcomes()))
+    def in_turn() -> Iterator[Split]:
+        for split in in_time(drawn, seconds):
+            replayed.append(split)
+            yield split
 
     progress(0, splits, inf)
-    return judged(replay(compared, logged, payoff, counted(drawn, splits, progress), after_split=after_split))
+    outcomes = replay(compared, logged, payoff, in_turn())
+    best = EVERY_TOOL if subject in chosen else max(chosen, key=outcomes.mean)
+    margin = outcomes.difference(subject, best, by_group=True)
+    over_every_tool = outcomes.difference(subject, EVERY_TOOL, by_group=True)
+    refit_gain = None
+    if refit is not None:
+        refit_gain = outcomes.difference(REFIT, subject, by_group=True)
+    return Assessment(outcomes, subject, best, margin, over_every_tool, len(replayed), refit_gain)
 
 
 def require_choice(logged: LoggedTasks) -> None:

@@ -1,16 +1,17 @@
-"""What `camdf fit` does: measure a policy beside the simple rules, then fit the one that ships on all tasks."""
+"""What `camdf fit` does: fit a policy that can ship, then measure it beside the simple rules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 
 from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks
 from camdf.errors import UsageError
-from camdf.evaluation.assess import Assessment, assess
+from camdf.evaluation.assess import Assessment, assess, require_choice
 from camdf.evaluation.splits import draw_splits
 from camdf.policies.base import Policy
 from camdf.policies.by_set import ExpectedPayoffBySet
@@ -23,13 +24,35 @@ from camdf.runtime.progress import Progress, silent
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A fitted policy, how it did beside the simple rules on held-out tasks, and what is known of its labels."""
+    """A fitted policy that can ship, and what is known of its labels."""
 
     policy: Policy
-    assessment: Assessment
-    label_noise: LabelNoise
     training: Training
     """What `camdf.save` stores with the policy."""
+
+    label_noise: LabelNoise
+    name: str
+    make: Callable[[], Policy]
+    """Makes the policy as it was before the fit."""
+
+    def assess(
+        self,
+        logged: LoggedTasks,
+        payoff: Payoff,
+        *,
+        splits: int = 30,
+        seed: int = 0,
+        seconds: float = inf,
+        progress: Progress = silent,
+    ) -> Assessment:
+        """Such a policy, fitted anew on each split of the tasks, beside the simple rules: `assess` has the settings."""
+        return assess(
+            self.make, logged, payoff, splits=splits, seed=seed, subject=self.name, seconds=seconds, progress=progress
+        )
+
+    def training_with(self, assessment: Assessment) -> Training:
+        """What `camdf.save` stores once it is known how the policy did."""
+        return replace(self.training, validation_payoff=assessment.payoffs)
 
 
 def fit(
@@ -41,22 +64,19 @@ def fit(
     remember: bool = False,
     made_up: int = 0,
     scorer: ScorerRecord = GIVEN,
-    splits: int = 30,
     seed: int = 0,
-    first: Callable[[Assessment], None] | None = None,
-    progress: Progress = silent,
 ) -> Fit:
-    """Measure the named policy (`camdf.policies.registry.policy_name`) on splits, and fit one that ships.
+    """Fit the named policy (`camdf.policies.registry.policy_name`) so that it can ship.
 
-    The one that ships learns from every task but those that choose its threshold. `prior` is a policy that the default
+    It learns from every task but those that choose its threshold. `prior` is a policy that the default
     starts from, fitted before for the same tools. With `remember` the default recalls what similar tasks needed.
     `made_up` says how many of the tasks a language model made up, and `scorer` what gave their scores
-    (`camdf.scorers.record_of`), which the policy's file then tells. `first` is called with what a tenth of the splits
-    says (`camdf.evaluation.assess.assess`).
+    (`camdf.scorers.record_of`), which the policy's file then tells.
 
     >>> from camdf import Payoff, datasets
-    >>> found = fit(datasets.sample(), Payoff(0.12), "score-threshold", splits=4)
-    >>> found.policy, round(found.assessment.outcomes.mean("score-threshold"), 2)
+    >>> logged, payoff = datasets.sample(), Payoff(0.12)
+    >>> found = fit(logged, payoff, "score-threshold")
+    >>> found.policy, round(found.assess(logged, payoff, splits=4).payoffs["score-threshold"], 2)
     (ScoreThreshold(), 0.39)
     """
     name = policy_name(policy)
@@ -69,17 +89,24 @@ def fit(
         if name != DEFAULT:
             raise UsageError(f"Only {DEFAULT} can 'remember'. Leave that out, or the policy {name}.")
         make = partial(ExpectedPayoffBySet, prior=prior or "either", remember=True)
-    assessment = assess(make, logged, payoff, splits=splits, seed=seed, subject=name, first=first, progress=progress)
+    require_choice(logged)
     split = next(iter(draw_splits(logged, 1, seed, grouped=True, shares=(0.6, 0.2))))
     train = logged.take([*split.train, *split.test])
     validation = logged.take(split.validation)
     ships = make().fit(train, payoff, validation)
     noise = estimate_label_noise(logged)
-    means = {rival: assessment.outcomes.mean(rival) for rival in assessment.outcomes.values}
     groups = numbered(logged.groups)[1]
     told = payoff if isinstance(payoff.value, str) else None  # code is never stored
-    measured = Training(logged.digest(), len(logged), groups, len(validation), noise.rate, means, told, made_up)
     chosen = ships.decide(logged.rankings, payoff).acquired.sum(axis=1)
-    catalogue = fitted_catalogue(logged, chosen, payoff.cost_pressure)
-    training = replace(measured, scorer=scorer, catalogue=catalogue)
-    return Fit(ships, assessment, noise, training)
+    training = Training(
+        data_sha256=logged.digest(),
+        tasks=len(logged),
+        groups=groups,
+        validation_tasks=len(validation),
+        label_noise=noise.rate,
+        payoff=told,
+        made_up=made_up,
+        scorer=scorer,
+        catalogue=fitted_catalogue(logged, chosen, payoff.cost_pressure),
+    )
+    return Fit(ships, training, noise, name, make)

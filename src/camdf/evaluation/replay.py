@@ -155,15 +155,13 @@ def replay(
     training: Callable[[LoggedTasks, int], LoggedTasks] | None = None,
     pricing: Callable[[LoggedTasks, int], LoggedTasks] | None = None,
     gated: bool = True,
-    after_split: Callable[[int, Callable[[], Outcomes]], None] | None = None,
 ) -> Outcomes:
     """Fit every policy anew on each split and measure it on the test tasks; the prefix oracle stands beside them.
 
     Where a split has no validation tasks, policies choose on the training tasks.
     `training` changes what is learned from (label noise, say) and `pricing` what tools cost, each by the split's
     number; tests are always measured on true labels. What counts is what a gate hands over; where not `gated`, what a
-    policy chose, as the paper counts. `after_split` is called with how many splits are done, and with
-    what gives the outcomes so far.
+    policy chose, as the paper counts.
     """
     tally = Tally(logged)
     for number, split in enumerate(splits):
@@ -181,6 +179,4 @@ def replay(
                 decisions = replace(decisions, acquired=handed)
             tally.add(name, split.test, test, payoff, decisions)
         tally.add(ORACLE, split.test, test, payoff, prefix_oracle(test, payoff))
-        if after_split is not None:
-            after_split(number + 1, tally.outcomes)
     return tally.outcomes()

@@ -46,6 +46,15 @@ def counted(items: Iterable[Item], total: int, progress: Progress, before: int =
         progress(before + number, total, left)
 
 
+def in_time(items: Iterable[Item], seconds: float) -> Iterator[Item]:
+    """The items that are begun before so many seconds are over, and one at least."""
+    start = time.monotonic()
+    for item in items:
+        yield item
+        if time.monotonic() - start >= seconds:
+            return
+
+
 def in_megabytes(total: int, progress: Progress) -> Callable[[int], None]:
     """Reports how far a file of `total` bytes has been read, once for each megabyte; call it with the bytes so far."""
     start = time.monotonic()

@@ -19,7 +19,7 @@ from camdf.errors import NotFittedError
 from camdf.evaluation.curve import draw_steps
 from camdf.policies.artifact import from_json, to_json
 from camdf.policies.models.design import Design, Setting
-from camdf.policies.models.posterior import Belief, Fitted, Rows, log_loss, most_likely, sums_of
+from camdf.policies.models.posterior import Belief, Fitted, Rows, Sums, log_loss, most_likely, sums_of
 from camdf.policies.models.prior import KINDS, shipped_prior
 from camdf.policies.models.set_law import SetLaw
 from camdf.policies.models.task_text import FEWEST, TextSignal, _answers_left_out, _ridge, fit_text
@@ -84,6 +84,43 @@ def test_where_a_fit_starts_does_not_change_where_it_ends(seed: int, tools: int)
     near, far = (most_likely(rows, before, 0.0, begun) for begun in (None, start))
     for name in ("theta", "levels", "slopes"):
         np.testing.assert_allclose(getattr(near, name), getattr(far, name), atol=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seeds, st.sampled_from([0.01, 0.05, 0.2]))
+def test_the_curvature_of_labels_is_how_their_gradient_changes(seed: int, flips: float) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rows_of(rng, 60, 2, 0)
+    theta = np.array(rng.normal(size=rows.dense.shape[1]))
+
+    def sums_at(theta: Floats) -> Sums:
+        at = Fitted(theta, np.zeros(0), np.zeros(0))
+        return sums_of(rows, at.chance(rows), flips, 0, expected=False)
+
+    ahead = 1e-6 * np.array(rng.normal(size=len(theta)))
+    change = sums_at(theta + ahead).gradient - sums_at(theta - ahead).gradient
+    np.testing.assert_allclose(sums_at(theta).curvature @ (2 * ahead), change, atol=1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds, st.integers(0, 3))
+def test_a_search_among_labels_that_may_be_flipped_ends_where_nothing_pulls(seed: int, tools: int) -> None:
+    """By what labels are expected to curve alone, contradicted sure predictions take more steps than there may be."""
+    rng = np.random.default_rng(seed)
+    rows = rows_of(rng, 400, 2, tools)
+    sure = np.concatenate([rows.columns[:, :3], 6.0 * rows.dense[:, 1:]], axis=1)
+    wrong = rng.random(400) < 0.05
+    labels = np.where(wrong, 1.0 - (sure[:, 3] > 0), sure[:, 3] > 0)
+    rows = Rows(sure, rows.tool, labels, rows.weights)
+    width = rows.dense.shape[1]
+    count = int(rows.tool.max()) + 1
+    nothing = Fitted(np.zeros(width), np.zeros(count), np.zeros(count))
+    before = Belief(nothing, np.eye(width) / 25, np.tile(np.eye(2), (count, 1, 1)))
+    found = most_likely(rows, before, 0.01)
+    sums = sums_of(rows, found.chance(rows), 0.01, count)
+    pull, pull_of_tools = before.pull(found)
+    np.testing.assert_allclose(sums.gradient + pull, 0.0, atol=1e-4)
+    np.testing.assert_allclose(sums.gradient_of_tools + pull_of_tools, 0.0, atol=1e-4)
 
 
 @settings(deadline=None)

@@ -6,8 +6,9 @@ The log odds that candidate j is required are
 
 and what is minimized is the log loss of every label, weighted by task, plus how far the answer is from what was
 believed: (theta - theta0)' P (theta - theta0) / 2, and the same for (u, v) of every tool with a 2 x 2 precision. Where
-a share e of labels is flipped, a label is 1 with probability e + (1 - 2e) * sigmoid(z); the curvature is then Fisher's.
-What is believed afterwards is the same kind of thing: so labels can come all at once, or one after the other.
+a share e of labels is flipped, a label is 1 with probability e + (1 - 2e) * sigmoid(z), and the loss may have no lowest
+point nearby: then a step is taken by Fisher's curvature, which is what labels are expected to have. What is believed
+afterwards has that curvature and is the same kind of thing: so labels can come all at once, or one after the other.
 """
 
 from __future__ import annotations
@@ -154,7 +155,7 @@ def most_likely(rows: Rows, before: Belief, flips: float, start: Fitted | None =
 
     here, chance = measured(start or before.likeliest)
     for _ in range(MOST_STEPS):
-        curvature = _Curvature(sums_of(rows, chance, flips, len(here.levels)), here, before)
+        curvature = _curvature_of_search(rows, chance, flips, here, before)
         step = curvature.step()
         share = 1.0
         last = curvature.fall(step) <= SETTLED
@@ -191,16 +192,21 @@ class Sums:
     cross: Floats
 
 
-def sums_of(rows: Rows, chance: Floats, flips: float, tools: int) -> Sums:
+def sums_of(rows: Rows, chance: Floats, flips: float, tools: int, *, expected: bool = True) -> Sums:
     """The sums of some rows, of which each is required with such a chance; a step of the search needs no more of them.
 
+    The curvature is the one that labels are `expected` to have, or that of these labels. Without flips both are one.
     Rows of no tool are added up behind those of the last one.
     """
     seen = observed(chance, flips)
     rise = (1.0 - 2.0 * flips) * chance * (1.0 - chance)
     by_seen = rows.weights * rise / (seen * (1.0 - seen))
     excess = by_seen * (seen - rows.labels)
-    curvature = (by_seen * rise)[:, None]
+    curvature = by_seen * rise
+    if not expected:
+        of_label = np.where(rows.labels > 0.5, seen, seen - 1.0)
+        curvature = rows.weights * rise * (rise / of_label - (1.0 - 2.0 * chance)) / of_label
+    curvature = curvature[:, None]
     width = rows.columns.shape[1]
     gradient = np.zeros((tools + 1, width))
     curved = np.zeros((tools + 1, width, width))
@@ -244,11 +250,26 @@ class _Curvature:
         of_tools = (self.solved[:, -1] - self.solved[:, :-1] @ theta).reshape(-1, 2)
         return theta, of_tools[:, 0], of_tools[:, 1]
 
+    def has_lowest_point(self) -> bool:
+        """Whether the quadratic has one."""
+        of_theta, of_tools = map(np.linalg.eigvalsh, (self.of_theta_alone(), self.of_tools))
+        return bool((of_theta > 0).all() and (of_tools > 0).all())
+
     def fall(self, step: tuple[Floats, Floats, Floats]) -> float:
         """By how much the quadratic falls there."""
         theta, levels, slopes = step
         of_tools = np.stack([levels, slopes], axis=1)
         return float(self.gradient @ theta + np.vdot(self.gradient_of_tools, of_tools)) / 2
+
+
+def _curvature_of_search(rows: Rows, chance: Floats, flips: float, at: Fitted, before: Belief) -> _Curvature:
+    """That of the labels, by which a search ends in few steps, where it has a lowest point; else the expected one."""
+    tools = len(at.levels)
+    if flips:
+        seen = _Curvature(sums_of(rows, chance, flips, tools, expected=False), at, before)
+        if seen.has_lowest_point():
+            return seen
+    return _Curvature(sums_of(rows, chance, flips, tools), at, before)
 
 
 def _chance(z: Floats) -> Floats:
