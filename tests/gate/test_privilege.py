@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from camdf.errors import DataError
 from camdf.gate import GateDecision, Guards, Journal, Privilege, Rollout
 from camdf.gate.catalogue import CatalogueReader
 from camdf.gate.notes import note
-from camdf.gate.privilege import EFFECTS, WORST
+from camdf.gate.privilege import EFFECTS, WORST, running_for
 from camdf.gate.tool_search import ToolCall
 from camdf.policies.rules import FirstDay, TopK
 from camdf.tools import FromServer, Tool
@@ -200,6 +202,27 @@ def test_another_agents_task_brings_nothing_and_permits_what_that_agent_may_run(
     assert set(each.decide(task, TOOLS).brought) == {"transfer_money", "send_mail"}
     assert may_run_by(each.decide(task, TOOLS, permitted=())) == set(READS)
     assert may_run_by(each.decide(task, TOOLS, permitted=["send_mail"])) == {*READS, "send_mail"}
+
+
+def test_an_agent_that_a_tool_starts_may_run_what_its_caller_may_and_its_task_brings_nothing() -> None:
+    each = gate()
+    others = gate(guards=Guards(pinned=["play_music"]))
+    task = [{"role": "user", "content": "Transfer 30 euro to Kim, and send a mail about it"}]
+    alone = each.decide(task, TOOLS).may_run
+    with running_for(PRIVILEGE, {*READS, "send_mail"}):
+        assert may_run_by(each.decide(task, TOOLS)) == {*READS, "send_mail"}
+        assert may_run_by(asyncio.run(each.adecide(task, TOOLS))) == {*READS, "send_mail"}
+        assert may_run_by(others.decide(task, TOOLS)) == {*READS, "send_mail", "play_music"}, "what is named counts"
+        assert may_run_by(each.decide(task, TOOLS, permitted=["share_file"])) == {*READS, "share_file"}
+        with running_for(None, None):
+            assert may_run_by(each.decide(task, TOOLS)) == {*READS, "send_mail"}, "without a privilege it binds no less"
+        with running_for(PRIVILEGE, None):
+            assert may_run_by(each.decide(task, TOOLS)) == set(READS), "where nobody knows what may run"
+        with suppress(RuntimeError), running_for(PRIVILEGE, READS):
+            raise RuntimeError("a tool that fails")
+        assert may_run_by(each.decide(task, TOOLS)) == {*READS, "send_mail"}
+        assert Gate(FirstDay(), SCORER, Payoff(0.0)).decide(task, TOOLS).may_run is None
+    assert each.decide(task, TOOLS).may_run == alone
 
 
 def test_a_harness_says_which_messages_are_not_the_users_own() -> None:

@@ -348,7 +348,8 @@ class Gate(Locked):
             takes_messages: Whether the harness sends the decision's messages, for mode "append": where it takes tools
                 alone, give False, and the first decision stands.
             permitted: Where the task is another agent's words and not the user's: what may run beside what is free,
-                as `may_run` of that agent's decision. For a gate with a privilege.
+                as `may_run` of that agent's decision. For a gate with a privilege. An adapter hands it on where a
+                tool starts an agent.
             user: The id of whoever asks: a policy that was fitted so knows what this user has needed before.
         """
         searches = self.tool_search if tool_search is None else tool_search

@@ -16,7 +16,9 @@ It bounds tools and not arguments: the right tool with a wrong recipient is the 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -49,6 +51,10 @@ NOT_ASKED_FOR = (
 DECLINED = "{} did not run: the user was asked and said no."
 NOT_WRITTEN = "{} did not run: the journal of what runs cannot be written."
 """What a model is told of a call that did not run."""
+
+CALLERS: ContextVar[Collection[str] | None] = ContextVar("camdf_callers", default=None)
+"""What may run in the agent whose tool is running, where its gate has a privilege: what this tool tells another agent
+to do are not the user's own words, so nothing else can be brought there."""
 
 
 def _effects_or_function(value: Any) -> Any:
@@ -161,6 +167,21 @@ class Privilege(Settings):
         """Write an entry to the journal, if there is one."""
         if self.journal is not None:
             self.journal.write(entry)
+
+
+@contextmanager
+def running_for(privilege: Privilege | None, may_run: Collection[str] | None) -> Iterator[None]:
+    """While a tool runs: agents that it starts are bound to what may run in the agent that called it.
+
+    An adapter runs each tool in here. Without a privilege, what binds the agent itself goes on.
+    """
+    before = CALLERS.get()
+    if privilege is not None:
+        CALLERS.set(may_run or ())
+    try:
+        yield
+    finally:
+        CALLERS.set(before)
 
 
 @dataclass(frozen=True)

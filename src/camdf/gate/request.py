@@ -13,7 +13,7 @@ from camdf.gate.catalogue import Catalogue, CatalogueReader, unread_catalogue
 from camdf.gate.decision import Reason
 from camdf.gate.head import core, often_needed
 from camdf.gate.lists import Mode, has_search
-from camdf.gate.privilege import Privilege
+from camdf.gate.privilege import CALLERS, Privilege
 from camdf.gate.scoring import Judge, ScoredTurn, failure_type
 from camdf.gate.settings import Dealt, Guards, Limits, Rollout
 from camdf.gate.shared import SharedByTenants
@@ -63,6 +63,9 @@ class Question:
 
     user: str = ""
     """The id of whoever asks, as it is or hashed; "" where nobody says."""
+
+    callers: Collection[str] | None = field(default_factory=CALLERS.get)
+    """`permitted`, as the adapter knows it that runs a tool, within which this is asked."""
 
     began: float = field(default_factory=monotonic)
 
@@ -333,8 +336,9 @@ class RequestReader:
         keep = names_in(question.keep)
         guarded |= self.guards.guarded(catalogue.tools, catalogue.offered, keep)
         bound = frozenset[str]()
+        passed_on = question.callers if question.permitted is None else question.permitted
         if catalogue.bound:
-            permitted = {key for key, tool in catalogue.tools.items() if tool.full_name in (question.permitted or ())}
+            permitted = {key for key, tool in catalogue.tools.items() if tool.full_name in (passed_on or ())}
             named = self.guards.named(catalogue.tools, catalogue.offered, keep)
             bound = catalogue.bound.difference(named, forced, permitted)
             guarded = {key: why for key, why in guarded.items() if key not in bound}
@@ -365,7 +369,7 @@ class RequestReader:
             withheld=withheld,
             forced=forced,
             bound=bound,
-            asking=bool(bound) and question.permitted is None,
+            asking=bool(bound) and passed_on is None,
             tool_search=searches or (self.mode == "defer" and has_search(natives.values())),
             found_by_name=self.mode == "defer",
             channel=channel,

@@ -15,6 +15,7 @@ from typing import Any
 
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
+from camdf.gate.privilege import running_for
 from camdf.gate.tool_search import (
     CALL,
     FIND,
@@ -173,7 +174,8 @@ class _Refusing(FunctionMiddleware):
         words = cutting.gate.refusal(_as_gate_tool(function), may_run, dict(context.arguments))
         if words:
             context.result = words
-        else:
+            return
+        with running_for(cutting.gate.privilege, may_run):
             await call_next()
 
 

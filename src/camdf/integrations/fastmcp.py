@@ -20,6 +20,7 @@ from typing import Any
 
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
+from camdf.gate.privilege import running_for
 from camdf.gate.tool_search import CALL, ToolCall, meant
 from camdf.tools import view
 
@@ -127,10 +128,14 @@ class Authorized(Transform):
             return tool
         return _Bound.of(tool, self)
 
-    async def refusal(self, tool: Any, arguments: dict[str, Any]) -> str:
-        """What a client is told of a call that may not run; "" where it may."""
+    async def run(self, tool: Any, arguments: dict[str, Any]) -> Any:
+        """What a tool answers; a ToolError says in words that it may not run."""
         decision = await _decided(self.gate, await self._listing(), _current_meta())
-        return self.gate.refusal(tool, decision.may_run, arguments)
+        words = self.gate.refusal(tool, decision.may_run, arguments)
+        if words:
+            raise ToolError(words)
+        with running_for(self.gate.privilege, decision.may_run):
+            return await tool.run(arguments)
 
     async def _is_listed(self, tool: Any) -> bool:
         if not self.gate.guards.authorized(view(tool)):
@@ -163,10 +168,7 @@ class _Bound(Tool):
         return bound
 
     async def run(self, arguments: dict[str, Any]) -> Any:
-        words = await self._authorized.refusal(self._tool, arguments)
-        if words:
-            raise ToolError(words)
-        return await self._tool.run(arguments)
+        return await self._authorized.run(self._tool, arguments)
 
 
 async def _decided(

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from camdf.errors import needs
 from camdf.gate import Gate
+from camdf.gate.privilege import CALLERS
 from camdf.gate.tool_search import CALL, ToolCall, fits, listing, meant, query_of
 from camdf.integrations.chat import chat_message
 from camdf.tools import Tool
@@ -91,6 +92,7 @@ class ToolGate(BasePlugin):
             keep=keep,
             forced=(choice and choice.allowed_function_names) or (),
             tool_search=self.tool_search and fits(self.gate.mode, tools),
+            permitted=_permitted_by_caller(callback_context),
         )
         offered = [declared[tool.name] for tool in decision.head]
         behind: dict[str, Tool] = {}
@@ -120,9 +122,12 @@ class ToolGate(BasePlugin):
         if isinstance(tool, _SearchTool) or type(tool).__name__ in OWN:
             return None
         declared = tool._get_declaration() or types.FunctionDeclaration(name=tool.name)
-        words = self.gate.refusal(_as_gate_tool(declared), await self._may_run(tool_context), tool_args)
+        may_run = await self._may_run(tool_context)
+        words = self.gate.refusal(_as_gate_tool(declared), may_run, tool_args)
         if words:
             return {"result": words}
+        if self.gate.privilege is not None:
+            CALLERS.set(may_run or ())  # for the rest of this task: ADK runs each call in one of its own
         return None
 
     async def _may_run(self, tool_context: Any) -> Collection[str] | None:
@@ -133,10 +138,12 @@ class ToolGate(BasePlugin):
         try:
             tools = await tool_context._invocation_context.agent.canonical_tools(tool_context)
             declared = filter(None, [tool._get_declaration() for tool in tools])
-            history = [_read_content(event.content) for event in tool_context.session.events if event.content]
+            events = [event for event in tool_context.session.events if event.content and not _scope_of(event)]
+            history = [_read_content(event.content) for event in events]
         except Exception:
             return None
-        return (await self.gate.adecide(history, [*map(_as_gate_tool, declared)])).may_run
+        permitted = _permitted_by_caller(tool_context)
+        return (await self.gate.adecide(history, [*map(_as_gate_tool, declared)], permitted=permitted)).may_run
 
 
 class _SearchTool(BaseTool):
@@ -158,6 +165,18 @@ class _SearchTool(BaseTool):
             return str(meant(args, self.behind))
         tools = self.behind.values()
         return listing(await self.gate.afind(query_of(args), tools), tools)
+
+
+def _scope_of(part: Any) -> str:
+    """The call by which an agent gave another a task; "" for what is under way for the user."""
+    return getattr(part, "isolation_scope", None) or ""
+
+
+def _permitted_by_caller(context: Any) -> Collection[str] | None:
+    """What may run in the agent that gave this one its task, which ADK files under the user; None where none did."""
+    if not _scope_of(context):
+        return None
+    return LATEST.get(NONE).may_run or ()
 
 
 def _run_and_agent(context: Any) -> tuple[str, str]:

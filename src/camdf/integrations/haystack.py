@@ -11,11 +11,13 @@ where the model gets them again: it sees all that it wrote.
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Iterator
+from copy import copy
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from camdf.errors import needs
-from camdf.gate import Gate
+from camdf.gate import Gate, GateDecision
+from camdf.gate.privilege import running_for
 from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, listing, meant, query_of
 from camdf.gate.turns import SUMMARY
 from camdf.integrations.chat import chat_message
@@ -110,6 +112,7 @@ class ToolGate:
             "tool_search": tool_search,
         }
         decision = yield "decide", question
+        self._bind(tools, decision)
         searchable = natives if decision.search else {}
         behind = {name: tool for name, tool in searchable.items() if name not in decision.refused}
         request = {
@@ -138,6 +141,31 @@ class ToolGate:
                 break
             searched += [replies[0], *answers]
         return [_as_meant(reply, behind, searched, answers) for reply in replies]
+
+    def _bind(self, tools: Any, decision: GateDecision) -> None:
+        """Agents that a tool starts are bound to what may run here.
+
+        Haystack has no hook around a tool. Its agent makes a list of its tools for each step, which it hands over here,
+        and then runs those that are on it.
+        """
+        if self.gate.privilege is not None and isinstance(tools, list):
+            tools[:] = [self._bound_tool(tool, decision) for tool in tools]
+
+    def _bound_tool(self, tool: Any, decision: GateDecision) -> Any:
+        def invoke(**arguments: Any) -> Any:
+            with running_for(self.gate.privilege, decision.may_run):
+                return tool.invoke(**arguments)
+
+        async def invoke_async(**arguments: Any) -> Any:
+            with running_for(self.gate.privilege, decision.may_run):
+                return await tool.invoke_async(**arguments)
+
+        if not isinstance(tool, Tool):
+            return tool
+        bound: Any = copy(tool)
+        bound.invoke = invoke
+        bound.invoke_async = invoke_async
+        return bound
 
     def _words_for(
         self, call: Any, natives: dict[str, Any], behind: dict[str, Any], may_run: Collection[str] | None

@@ -21,6 +21,7 @@ from typing import Annotated, Any
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
 from camdf.gate.lists import allowed_choice, has_search
+from camdf.gate.privilege import running_for
 from camdf.gate.telemetry import EVENT
 from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, listing, meant, query_of
 from camdf.gate.turns import SUMMARY
@@ -145,10 +146,12 @@ class ToolGate(AgentMiddleware):
         return self._response_as_meant(request, decision, await handler(self._gated(request, decision)))
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        return self._refusal(request) or handler(self._with_own_arguments(request))
+        with running_for(self.gate.privilege, request.state.get("camdf_may_run")):
+            return self._refusal(request) or handler(self._with_own_arguments(request))
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        return self._refusal(request) or await handler(self._with_own_arguments(request))
+        with running_for(self.gate.privilege, request.state.get("camdf_may_run")):
+            return self._refusal(request) or await handler(self._with_own_arguments(request))
 
     def _refusal(self, request: Any) -> Any:
         """The answer to a call that may not run, whatever way the model took; None where it may.

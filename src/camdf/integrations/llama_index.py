@@ -17,6 +17,7 @@ from typing import Any
 
 from camdf.errors import needs
 from camdf.gate import Gate
+from camdf.gate.privilege import running_for
 from camdf.gate.telemetry import EVENT
 from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, json_arguments, listing, meant, query_of
 from camdf.integrations.chat import chat_message
@@ -104,13 +105,15 @@ class ToolGate(ObjectRetriever):
 
     async def run(self, tool: Any, arguments: dict[str, Any]) -> Any:
         """What a tool answers, or words where it may not run."""
-        words = self.gate.refusal(tool, await _kept_in(_agent_state(), MAY_RUN), arguments)
+        may_run = await _kept_in(_agent_state(), MAY_RUN)
+        words = self.gate.refusal(tool, may_run, arguments)
         if words:
             return ToolOutput(view(tool).name, words, raw_input=arguments, is_error=True)
         native = native_of(tool)
         if getattr(native, "requires_context", False):
             arguments = {**arguments, native.ctx_param_name: Context.get_step_context()}
-        return await adapt_to_async_tool(native).acall(**arguments)
+        with running_for(self.gate.privilege, may_run):
+            return await adapt_to_async_tool(native).acall(**arguments)
 
 
 class Retrieved:

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
+from camdf.gate.privilege import CALLERS, running_for
 from camdf.gate.telemetry import EVENT
 from camdf.gate.tool_search import CALL, FIND, ToolCall, find_tool, fits, listing, meant, query_of
 
@@ -89,7 +90,7 @@ def ToolGate(agent: AnAgent, gate: Gate, *, tool_search: bool = True) -> AnAgent
                 pass  # a step of the trace, for every tracer of the framework
             if decision.mode == "defer" and decision.cut and _can_search(self):
                 return _with_deferred_tools(gate.by_key(tools)[1], decision.kept, decision.cut)
-            offered = list(decision.tools)
+            offered = [_bound_tool(tool, decision) for tool in decision.tools]
             restored = not run_context.turn_input  # its pending calls are looked up first: one may be the search's
             if has_tool_search and (decision.needs_tool_search or restored):
                 offered += _search_tools(gate, tools, decision)
@@ -106,6 +107,20 @@ def ToolGate(agent: AnAgent, gate: Gate, *, tool_search: bool = True) -> AnAgent
     twin.model_settings = _without_choice_of_nothing(twin.model_settings)
     twin.__class__ = Gated
     return cast(AnAgent, twin)
+
+
+def _bound_tool(tool: Any, decision: GateDecision) -> Any:
+    """A tool whose agents, if it starts any, are bound to what may run here."""
+    if decision.may_run is None or not isinstance(tool, FunctionTool):
+        return tool
+
+    def bind(_: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+        CALLERS.set(decision.may_run)  # for the rest of this task: the framework runs each call in one of its own
+        return ToolGuardrailFunctionOutput.allow()
+
+    bound = copy(tool)
+    bound.tool_input_guardrails = [ToolInputGuardrail(bind), *(tool.tool_input_guardrails or ())]
+    return bound
 
 
 class _Settings(ModelSettings):
@@ -211,7 +226,8 @@ def _search_tools(gate: Gate, tools: list[Any], decision: GateDecision) -> list[
             return words
         with function_span(tool.name):
             within = _inside(context, tool, inner)
-            return await invoke_function_tool(function_tool=tool, context=within, arguments=inner)
+            with running_for(gate.privilege, decision.may_run):
+                return await invoke_function_tool(function_tool=tool, context=within, arguments=inner)
 
     async def needs_approval(context: Any, parameters: dict[str, Any], call_id: str) -> bool:
         from agents.util._approvals import (

@@ -16,6 +16,7 @@ from typing import Any
 from camdf.errors import needs
 from camdf.gate import Gate
 from camdf.gate.notes import APART, without_note
+from camdf.gate.privilege import running_for
 from camdf.gate.tool_search import CALL, FIND, ToolCall, fits, json_arguments, listing, meant, query_of
 from camdf.tools import Tool
 
@@ -128,6 +129,13 @@ class GatedToolset(WrapperToolset[Any]):
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
         may_run = (MAY_RUN.get() or {}).get("may_run")
+        with running_for(self.gate.privilege, may_run):
+            return await self._answered(name, tool_args, ctx, tool, may_run)
+
+    async def _answered(
+        self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any, may_run: frozenset[str] | None
+    ) -> Any:
+        """What comes of a call: what a tool answers, or words where it may not run, or means none."""
         if not isinstance(tool, SearchTool):
             words = self.gate.refusal(tool.tool_def, may_run, tool_args)
             return words or await super().call_tool(name, tool_args, ctx, tool)

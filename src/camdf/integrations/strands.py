@@ -10,18 +10,19 @@ the hooks after this plugin's, interrupts, middleware and traces see the tool th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Any
 
 from camdf.errors import needs
 from camdf.gate import Gate, GateDecision
+from camdf.gate.privilege import running_for
 from camdf.gate.tool_search import CALL, FIND, TOOL_SEARCH, ToolCall, fits, listing, meant, query_of
 from camdf.gate.turns import SUMMARY
 from camdf.integrations.chat import chat_message
 
 with needs("strands"):
     from strands.hooks import BeforeToolCallEvent
-    from strands.middleware import InvokeModelStage
+    from strands.middleware import ExecuteToolStage, InvokeModelStage
     from strands.plugins import Plugin
     from strands.tools.structured_output import DEFAULT_STRUCTURED_OUTPUT_PROMPT
     from strands.tools.tools import PythonAgentTool
@@ -55,6 +56,7 @@ class ToolGate(Plugin):
                 spec: Any = {"name": tool.name, "description": tool.description, "inputSchema": {"json": tool.schema}}
                 registry.register_tool(_SearchTool(tool.name, spec, answer))
         agent.add_middleware(InvokeModelStage.Input, self._cut)
+        agent.add_middleware(ExecuteToolStage.Wrap, self._run)
         agent.add_hook(self._as_meant, BeforeToolCallEvent)
 
     async def _cut(self, context: Any) -> Any:
@@ -128,7 +130,14 @@ class ToolGate(Plugin):
             may_run: Collection[str] | None = state.get(_may_run_key(agent))
             return may_run
         decision = await self._decide(agent, agent.messages, specs, [HANDOFF], [], True)
+        state[_may_run_key(agent)] = decision.may_run
         return decision.may_run
+
+    async def _run(self, context: Any, run: Callable[[Any], AsyncIterator[Any]]) -> AsyncIterator[Any]:
+        """What a tool answers, piece by piece."""
+        with running_for(self.gate.privilege, context.invocation_state.get(_may_run_key(context.agent))):
+            async for event in run(context):
+                yield event
 
     def _callable(self, agent: Any) -> dict[str, Any]:
         """The tools that an agent may call, by name."""

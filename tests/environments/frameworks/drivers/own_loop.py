@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
+from contextvars import ContextVar
 from typing import Any
 
 import httpx
@@ -15,6 +17,9 @@ EXEMPT = {
     "handoffs": "a loop of your own hands over in code",
     "traces have the tools that ran": "a loop of your own writes no spans but those that you write",
 }
+
+PERMITTED: ContextVar[Collection[str] | None] = ContextVar("permitted", default=None)
+"""What may run in the agent whose tool is running: the loop hands it to another agent that this tool starts."""
 
 
 def build(setup: Setup) -> Setup:
@@ -35,12 +40,12 @@ def answered(client: OpenAI, setup: Setup, turn: ChatTurn) -> Reply:
     if not turn.approve:
         history.append({"role": "user", "content": turn.said})
     forced = [turn.forced] if turn.forced else []
+    permitted = PERMITTED.get()
     system = {"role": "system", "content": setup.system}
 
     def decided() -> GateDecision:
-        name = turn.conversation
-        messages = [system, *history]
-        return setup.gate.decide(messages, tools, conversation=name, forced=forced, tool_search=setup.tool_search)
+        told: dict[str, Any] = {"conversation": turn.conversation, "forced": forced, "permitted": permitted}
+        return setup.gate.decide([system, *history], tools, tool_search=setup.tool_search, **told)
 
     while True:
         decision = decided()
@@ -51,7 +56,9 @@ def answered(client: OpenAI, setup: Setup, turn: ChatTurn) -> Reply:
                 tool = runnable[answer.run.name]
                 if tool.needs_approval and turn.approve != answer.id:
                     return Reply(json.dumps(history), waits_for=answer.id)
+                token = PERMITTED.set(decision.may_run)
                 text = tool.run(answer.run.arguments)
+                PERMITTED.reset(token)
             history.append({"role": "tool", "tool_call_id": answer.id, "content": text})
             decision = decided()
         said = asked(client, turn, forced, structured=setup.structured, **decision.openai([system, *history]))
