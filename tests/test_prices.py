@@ -17,7 +17,7 @@ from camdf.core.rankings import Rankings
 from camdf.errors import DataError
 from camdf.gate import Gate
 from camdf.prices import COUNTS_KEPT, MISSED, NOTED, ToolStatistics, estimated_tokens
-from camdf.tools import Tool
+from camdf.tools import EFFECTS, Effect, Tool
 from saying import refuses
 
 SCHEMA = {"type": "object", "properties": {"query": {"type": "string", "description": "What to look for."}}}
@@ -42,16 +42,30 @@ prices = st.builds(
     dollars_per_failure=amounts,
     statistics=st.dictionaries(names, statistics),
     privacy=st.dictionaries(st.sampled_from(["search", "web", "web/mail"]), amounts),
+    effects=st.dictionaries(st.sampled_from(EFFECTS), amounts),
 )
+effects = st.sampled_from(EFFECTS)
 
 
 @settings(deadline=None)
-@given(prices, tools)
-def test_a_price_is_positive_finite_and_the_sum_of_its_three_terms(prices: Prices, tool: Tool) -> None:
-    terms = prices.of_tokens(prices.count(tool)), prices.of_needless_calls(tool), prices.of_exposure(tool)
+@given(prices, tools, effects)
+def test_a_price_is_positive_finite_and_the_sum_of_its_three_terms(prices: Prices, tool: Tool, effect: Effect) -> None:
+    terms = prices.of_tokens(prices.count(tool)), prices.of_needless_calls(tool), prices.of_exposure(tool, effect)
     assert min(terms) >= 0
-    assert 0 < prices.of(tool) < float("inf")
-    assert prices.of(tool) == sum(terms)
+    assert 0 < prices.of(tool, effect) < float("inf")
+    assert prices.of(tool, effect) == sum(terms)
+
+
+@settings(deadline=None)
+@given(prices, tools, effects, effects, amounts)
+def test_a_worse_effect_and_a_higher_price_of_any_never_cost_less(
+    prices: Prices, tool: Tool, effect: Effect, raised: Effect, amount: float
+) -> None:
+    costs = [prices.of(tool, each) for each in EFFECTS]
+    assert costs == sorted(costs)
+    assert costs[-1] == prices.of(tool), "what nobody says counts as the worst"
+    dearer = replace(prices, effects={**prices.effects, raised: prices.effects.get(raised, 0.0) + amount})
+    assert dearer.of(tool, effect) >= prices.of(tool, effect)
 
 
 @settings(deadline=None)
@@ -179,6 +193,8 @@ def test_a_gate_takes_the_prices_as_they_are() -> None:
         ({"failure_rate": 1.5}, ["'failure_rate'", "0 to 1"]),
         ({"dollars_per_second": float("nan")}, ["'dollars_per_second'", "nan"]),
         ({"privacy": {"mail": -1.0}}, ["mail", "0 or more"]),
+        ({"effects": {"write": -1.0}}, ["'effects'", "0 or more"]),
+        ({"effects": {"delete": 1.0}}, ["'effects'", "read, write, egress"]),
     ],
 )
 def test_a_wrong_price_is_refused_by_name(wrong: dict[str, Any], words: list[str]) -> None:

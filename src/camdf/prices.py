@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -28,12 +29,13 @@ from camdf.runtime.settings import (
     checked_setting,
     function,
     instance_of,
+    is_accepted,
     number,
     share,
     truth,
     whole_number,
 )
-from camdf.tools import Tool
+from camdf.tools import EFFECTS, WORST, Effect, Tool
 
 CHARACTERS_PER_TOKEN = 4.0
 LARGEST = 1e12
@@ -46,8 +48,19 @@ MISSED = 0.1
 """How often a tool that many tasks need is not brought by the turn that needs it, so that it is searched for. A quarter
 would put more into the head, and cost up to 0.04 more in some domains of benchmarks/core.py."""
 
+DANGER: Mapping[str, float] = {"write": 0.03, "egress": 0.06}
+"""Examples of prices of effects: a tool that writes costs about as much as a hundred definitions of 100 tokens, and one
+that sends twice that. A tool that reads costs its tokens alone."""
+
 COUNTS_KEPT = 16_384
 """How many definitions keep their token count, so that only a new or changed one is counted."""
+
+
+def _prices_of_effects(value: Any) -> Mapping[str, float]:
+    if not is_accepted(by_name(number(0, LARGEST), ""), value) or not set(EFFECTS).issuperset(value):
+        raise ValueError(f"a table from {', '.join(EFFECTS)} to dollars, 0 or more")
+    prices: Mapping[str, float] = value
+    return prices
 
 
 def estimated_tokens(text: str) -> int:
@@ -78,7 +91,7 @@ class Prices(Settings):
 
         tokens    t * (uncached + (turns - 1) * cached) / 1,000,000
         needless  misuse * (seconds * dollars_per_second + failure_rate * dollars_per_failure)
-        privacy   the weight of the tool
+        exposure  the weight of the tool + the price of its effect
 
     t counts the tokens of `Tool.definition()`. Every request of a task carries it: the first at the `uncached` price of
     a million input tokens (where writing the cache has a price of its own, that one), each of the later ones at the
@@ -95,7 +108,8 @@ class Prices(Settings):
     statistics all tools have `seconds` and `failure_rate` as given here.
 
     `privacy` maps a tool, or a server for all of its tools, to dollars a task for being exposed to it. `statistics` and
-    `privacy` are looked up as "server/name", then name; privacy then as server.
+    `privacy` are looked up as "server/name", then name; privacy then as server. `effects` prices the worst that a tool
+    can do, which a `Privilege` says, in the same dollars; a worse effect costs no less than a milder one.
 
     The defaults are examples, not anybody's price list: set what you pay. The second and third terms are zero until you
     give them prices. `tokens` may be any tokenizer, text to count; the default is `estimated_tokens`.
@@ -141,6 +155,10 @@ class Prices(Settings):
     )
     """Dollars a task for being exposed to a tool, or to a server's tools."""
 
+    effects: Annotated[Mapping[str, float], _prices_of_effects] = field(default_factory=dict)
+    """Dollars a task for being exposed to a tool that can "read", "write" or "egress", as {"write": 0.03, "egress":
+    0.06}. A gate with these needs a `Privilege`, which says what tools can do."""
+
     tokens: Annotated[Callable[[str], int], function] = field(default=estimated_tokens, repr=False)
     """What counts the tokens of a text."""
 
@@ -177,12 +195,12 @@ class Prices(Settings):
             measured["turns"] = turns
         return cls(**{**measured, **settings})
 
-    def of(self, tool: Tool) -> float:
-        """Dollars that offering this tool costs one task: always positive."""
+    def of(self, tool: Tool, effect: Effect = WORST) -> float:
+        """Dollars that offering this tool, which can do this at worst, costs one task: always positive."""
         tokens = self.of_tokens(self.count(tool))
         if self._tokens_alone:
             return tokens
-        return tokens + self.of_needless_calls(tool) + self.of_exposure(tool)
+        return tokens + self.of_needless_calls(tool) + self.of_exposure(tool, effect)
 
     def of_tokens(self, count: float) -> float:
         """The first term alone, for `count` tokens in every request of a task."""
@@ -204,12 +222,11 @@ class Prices(Settings):
         seconds, failure_rate = self.per_call(tool)
         return self.misuse * (seconds * self.dollars_per_second + failure_rate * self.dollars_per_failure)
 
-    def of_exposure(self, tool: Tool) -> float:
+    def of_exposure(self, tool: Tool, effect: Effect = WORST) -> float:
         """The third term alone."""
         weights = self.privacy
-        if not weights:
-            return 0.0
-        return weights.get(tool.full_name, weights.get(tool.name, weights.get(tool.server, 0.0)))
+        weight = weights.get(tool.full_name, weights.get(tool.name, weights.get(tool.server, 0.0)))
+        return weight + self._of_effects[effect]
 
     def per_call(self, tool: Tool) -> tuple[float, float]:
         """Seconds and failure rate of a call: the tool's own where it was called often, those of all tools if not."""
@@ -311,7 +328,14 @@ class Prices(Settings):
     @cached_property
     def _tokens_alone(self) -> bool:
         """Whether neither needless calls nor exposure have a price: a gate asks for hundreds of prices a request."""
-        return not self.privacy and not (self.misuse and (self.dollars_per_second or self.dollars_per_failure))
+        is_misuse_priced = self.misuse and (self.dollars_per_second or self.dollars_per_failure)
+        return not (self.privacy or self.effects or is_misuse_priced)
+
+    @cached_property
+    def _of_effects(self) -> Mapping[Effect, float]:
+        """What each effect costs: as `effects` say, and no less than a milder one."""
+        named = [self.effects.get(effect, 0.0) for effect in EFFECTS]
+        return dict(zip(EFFECTS, accumulate(named, max), strict=True))
 
     @cached_property
     def _pooled(self) -> tuple[float, float]:

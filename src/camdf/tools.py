@@ -17,9 +17,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from camdf.errors import UsageError
+
+Effect: TypeAlias = Literal["read", "write", "egress"]
+"""The worst that a tool can do: read, change something, or send something to others."""
+
+EFFECTS: tuple[Effect, ...] = get_args(Effect)
+WORST: Effect = EFFECTS[-1]
 
 _encode = json.JSONEncoder(default=str).encode
 """Made once: `json.dumps` with arguments makes an encoder for every call."""

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from camdf import UsageError
 from camdf.gate.guessed_effects import VERBS, effects_of_name, guessed_effect, open_pairs
-from camdf.gate.privilege import EFFECTS, WORST, Effect, Privilege
-from camdf.tools import FromServer, Tool, view
+from camdf.gate.privilege import Privilege
+from camdf.tools import EFFECTS, WORST, Effect, FromServer, Tool, view
 from saying import says
 
 WRITTEN = [

@@ -18,10 +18,10 @@ from camdf.errors import DataError
 from camdf.gate import GateDecision, Guards, Journal, Privilege, Rollout
 from camdf.gate.catalogue import CatalogueReader
 from camdf.gate.notes import note
-from camdf.gate.privilege import EFFECTS, WORST, running_for
+from camdf.gate.privilege import running_for
 from camdf.gate.tool_search import ToolCall
 from camdf.policies.rules import FirstDay, TopK
-from camdf.tools import FromServer, Tool
+from camdf.tools import EFFECTS, WORST, FromServer, Tool
 
 READS = ("search_mail", "read_mail", "list_events", "get_balance", "find_file")
 WRITES = ("send_mail", "delete_mail", "create_event", "transfer_money", "share_file", "play_music", "post_message")

@@ -30,6 +30,7 @@ from camdf.policies.pressure import (
     highest_pressure,
     leaving_pressures,
     pressure_for_budget,
+    pressure_for_coverage,
     pressure_for_estimate,
     pressure_for_sufficiency,
     pressure_for_tools,
@@ -422,6 +423,85 @@ def test_what_a_policy_expects_of_a_set_is_what_it_chooses_by() -> None:
         np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
+# Tools with effects.
+
+
+def with_effects(logged: LoggedTasks) -> frozenset[str]:
+    """About half of the tools."""
+    return frozenset(logged.rankings.catalogue[::2])
+
+
+@families
+@seeds
+@settings(max_examples=15, deadline=None)
+@given(st.floats(0.05, 0.8))
+def test_the_highest_pressure_that_covers_so_many_tasks(kind: str, value: str, shared: bool, level: float) -> None:
+    policy, logged = fitted(kind, value, shared), fresh(shared)
+    needing = logged.needing(with_effects(logged))
+    most = float((needing.missing == 0).mean())
+    needs_none = float((needing.n_required == 0).mean())
+    assume(needs_none < level < most - 0.1)
+    payoff = pressure_for_coverage([(policy, needing)], value, covered=level)
+
+    def covered(pressure: float) -> float:
+        acquired = policy.decide(logged.rankings, Payoff(pressure, value)).acquired
+        return float(needing.sufficient(acquired).mean())
+
+    assert covered(payoff.cost_pressure) >= level
+    assert covered(payoff.cost_pressure * (1 + 1e-6)) < level + 1 / len(logged)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.7, 0.8])
+def test_tasks_to_come_are_covered_as_often_as_those_that_were_held_out(level: float) -> None:
+    drawn = random_logged(np.random.default_rng(11), 2_600, 8, shared=True, missing=0.1)
+    known, held_out, coming = map(drawn.take, (slice(200), slice(200, 600), slice(600, None)))
+    policy = ExpectedPayoffBySet().fit(known, Payoff(0.1, "partial"))
+    some = with_effects(known)
+    payoff = pressure_for_coverage([(policy, held_out.needing(some))], "partial", covered=level)
+    acquired = policy.decide(coming.rankings, payoff).acquired
+    covered = float(coming.needing(some).sufficient(acquired).mean())
+    sampling_error = (level * (1 - level) * (1 / 400 + 1 / 2_000)) ** 0.5
+    assert abs(covered - level) <= 3 * sampling_error
+
+
+def test_where_only_tools_with_effects_count_others_may_be_left_out() -> None:
+    logged = LoggedTasks.from_records(
+        [
+            {"scores": {"read": 0.9, "send": 0.8}, "required": ["read", "send"]},
+            {"scores": {"read": 0.9, "send": 0.8}, "required": ["read", "unlisted"]},
+        ]
+    )
+    needing = logged.needing({"send"})
+    assert needing.sufficient(np.array([[False, True], [False, True]])).tolist() == [True, False]
+    assert needing.n_required.tolist() == [1, 1], "what a list lacks is still needed"
+
+
+@pytest.mark.parametrize("value", ["exact", "partial"])
+@seeds
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0.01, 2.0), st.floats(0.01, 0.3), st.sampled_from([0.0, 0.5]))
+def test_a_higher_price_of_an_effect_never_exposes_more_tools_that_have_it(
+    value: str, shared: bool, seed: int, more: float, pressure: float, recourse: float
+) -> None:
+    """Under the partial value a theorem for each tool; under the exact one for the best set, which a policy takes.
+
+    The best set S at costs c is no worse than S' there, and S' no worse than S where each tool in W costs more by d:
+    the sum of both says d |S and W| >= d |S' and W|.
+    """
+    policy, rankings = fitted("expected-payoff-by-set", value, shared), fresh(shared).rankings
+    rng = np.random.default_rng(seed)
+    names = rankings.catalogue
+    before = dict(zip(names, rng.uniform(0.1, 2.0, len(names)).tolist(), strict=True))
+    dangerous = {name for name in names if rng.random() < 0.4}
+    after = {name: cost + more * (name in dangerous) for name, cost in before.items()}
+    payoff = Payoff(pressure, value, recourse)
+    exposed, then = (
+        (policy.decide(rankings.with_costs(costs), payoff).acquired & rankings.among(dangerous)).sum(axis=1)
+        for costs in (before, after)
+    )
+    assert (then <= exposed).all()
+
+
 def test_targets_that_make_no_sense_are_refused() -> None:
     policy, rankings = fitted("expected-payoff-by-set", "exact", True), fresh(True).rankings
     for tools in (-1.0, float("nan"), float("inf")):
@@ -430,5 +510,9 @@ def test_targets_that_make_no_sense_are_refused() -> None:
     for level, must in ((0.0, "above 0"), (-0.5, "above 0"), (1.0, "at most"), (float("nan"), "above 0")):
         with refuses(ValueError, "'sufficiency'", must=must, got=level):
             pressure_for_estimate(policy, rankings, sufficiency=level)
+    needing = fresh(True).needing(with_effects(fresh(True)))
+    for covered, must in ((0.0, "above 0"), (1.5, "at most 1"), (1.0, "at most")):
+        with refuses(ValueError, "'covered'", must=must, got=covered):
+            pressure_for_coverage([(policy, needing)], covered=covered)
     with refuses(ValueError, "no estimate"):
         pressure_for_estimate(fitted("expected-payoff-by-depth", "exact", True), rankings, sufficiency=0.5)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from camdf.cli.logs import listed_tools
 from camdf.cli.tools import read_prices
 from camdf.core.payoff import VALUES, Payoff
 from camdf.errors import UsageError
+from camdf.gate.catalogue import cost_function, effects_of_tools
+from camdf.gate.privilege import Privilege
+from camdf.gate.settings import Guards
 from camdf.gate.worth import Conversation
-from camdf.policies.pressure import pressure_for_estimate, pressure_for_tools
-from camdf.prices import Prices
+from camdf.policies.pressure import pressure_for_coverage, pressure_for_estimate, pressure_for_tools
+from camdf.policies.training import FittedEffects
+from camdf.prices import DANGER, Prices
+from camdf.tools import Effect
 
 if TYPE_CHECKING:
     from camdf.core.rankings import LoggedTasks
@@ -35,6 +41,12 @@ def add_payoff(parser: argparse.ArgumentParser, required: bool, *, targets: bool
         "--task-worth", type=float, help="worth of a solved task, in dollars with --prices, else in the unit of costs"
     )
     if targets:
+        pressure.add_argument(
+            "--covered",
+            type=float,
+            metavar="SHARE",
+            help="with --effects: the share of tasks that get every tool with effects that they need, as 0.9",
+        )
         pressure.add_argument("--mean-tools", type=float, metavar="N", help="or: how many tools a task gets on average")
         pressure.add_argument(
             "--sufficiency", type=float, metavar="SHARE", help="or: how often the policy expects them to be enough"
@@ -70,6 +82,40 @@ def add_dollars(parser: argparse.ArgumentParser) -> None:
         help="price tools in dollars, by what a million tokens cost, uncached and cached, or by a file that camdf mine "
         f"--statistics wrote (without a value: {usual.uncached:g},{usual.cached:g})",
     )
+    dangers = " and ".join(f"${dollars:g} for {effect}" for effect, dollars in DANGER.items())
+    parser.add_argument(
+        "--effects",
+        type=Path,
+        metavar="FILE",
+        help=f"what tools can do, as camdf privilege wrote it: prices them in dollars, {dangers} more",
+    )
+
+
+def named_prices(options: argparse.Namespace) -> Prices | None:
+    """The prices that the options name, those of effects with them; None where tools keep the costs that they have."""
+    if not _is_given(options, "effects"):
+        return getattr(options, "prices", None)
+    return replace(options.prices or Prices(), effects=DANGER)
+
+
+def named_effects(options: argparse.Namespace) -> FittedEffects | None:
+    """What tools can do and what that costs, by the file that the options name; None where they name none."""
+    if not _is_given(options, "effects"):
+        return None
+    return FittedEffects(dict(DANGER), dict(_effects_by_tool(options)))
+
+
+def exposing_tools(options: argparse.Namespace) -> frozenset[str]:
+    """The tools that can do more than read, by the file that the options name."""
+    effects = named_effects(options)
+    return frozenset() if effects is None else effects.exposing
+
+
+def _effects_by_tool(options: argparse.Namespace) -> Mapping[str, Effect]:
+    """The worst that each tool can do, by the file that the options name; nothing where they name none."""
+    if not _is_given(options, "effects"):
+        return {}
+    return effects_of_tools(Privilege.from_file(options.effects), Guards(), listed_tools(options.tools))
 
 
 def chosen_payoff(options: argparse.Namespace, fitted: Payoff | None = None) -> Payoff:
@@ -80,13 +126,16 @@ def chosen_payoff(options: argparse.Namespace, fitted: Payoff | None = None) -> 
     named = {name: getattr(options, name) for name in ("cost_pressure", "value", "recourse")}
     if options.task_worth is not None:
         named["cost_pressure"] = Payoff.from_money(options.task_worth).cost_pressure
-    if _is_given(options, "mean_tools") or _is_given(options, "sufficiency"):
+    if any(_is_given(options, target) for target in ("covered", "mean_tools", "sufficiency")):
         named["cost_pressure"] = 0.0
     given = {name: value for name, value in named.items() if value is not None}
     if fitted is None and "cost_pressure" not in given:
         raise UsageError("This policy does not say what it was fitted for. Name it: --cost-pressure or --task-worth")
-    if _is_given(options, "prices") and options.tools is None:
-        raise UsageError("--prices needs the definitions that it prices. Name them: --tools tools.json")
+    if named_prices(options) is not None and options.tools is None:
+        option = "--effects" if _is_given(options, "effects") else "--prices"
+        raise UsageError(f"{option} needs the definitions that it prices. Name them: --tools tools.json")
+    if _is_given(options, "covered") and not _is_given(options, "effects"):
+        raise UsageError("--covered needs to know which tools have effects. Name the file: --effects privilege.json")
     if _is_given(options, "tool_search"):
         given.setdefault("recourse", recourse_of_a_search(options))
     return replace(fitted or Payoff(0.0), **given)
@@ -94,22 +143,35 @@ def chosen_payoff(options: argparse.Namespace, fitted: Payoff | None = None) -> 
 
 def in_dollars(options: argparse.Namespace, logged: LoggedTasks) -> LoggedTasks:
     """The tasks with the dollars of every tool as its cost, where prices are named; else as they are."""
-    if not _is_given(options, "prices"):
+    prices = named_prices(options)
+    if prices is None:
         return logged
-    costs = {key: options.prices.of(tool) for key, tool in listed_tools(options.tools).items()}
+    cost_of = cost_function(prices, _effects_by_tool(options))
+    costs = {key: cost_of(key, tool) for key, tool in listed_tools(options.tools).items()}
     lacking = [name for name in logged.rankings.catalogue if name not in costs]
     if lacking:
         raise UsageError(
             f"{options.tools} lacks {len(lacking)} of the tools that are to be priced: {', '.join(lacking[:5])}. "
-            "Add their definitions, or leave --prices out."
+            "Add their definitions, or leave --prices and --effects out."
         )
     return logged.with_costs(costs)
 
 
 def on_tasks(
-    options: argparse.Namespace, payoff: Payoff, logged: LoggedTasks, policy: Callable[[Payoff], Policy]
+    options: argparse.Namespace,
+    payoff: Payoff,
+    logged: LoggedTasks,
+    policy: Callable[[Payoff], Policy],
+    held_out: Callable[[Payoff], Iterable[tuple[Policy, LoggedTasks]]],
 ) -> Payoff:
-    """The payoff at which a policy meets the target that the options name on these tasks; else the one it was."""
+    """The payoff at which a policy meets the target that the options name on these tasks; else the one it was.
+
+    `held_out` gives policies with tasks that they were not fitted on.
+    """
+    effects = named_effects(options)
+    if _is_given(options, "covered") and effects is not None:
+        parts = [(fitted, unseen.needing(effects.exposing)) for fitted, unseen in held_out(payoff)]
+        return pressure_for_coverage(parts, payoff.value, payoff.recourse, covered=options.covered)
     if _is_given(options, "mean_tools"):
         fitted = policy(payoff)
         return pressure_for_tools(fitted, logged, payoff.value, payoff.recourse, tools=options.mean_tools)
@@ -121,12 +183,12 @@ def on_tasks(
 
 def recourse_of_a_search(options: argparse.Namespace) -> float:
     """What is left of a task where a search finds what was missed: less its price, in the middle of a conversation."""
-    if not (options.prices and options.task_worth):
+    prices = named_prices(options)
+    if prices is None or not options.task_worth:
         return FOUND
-    tokens = [options.prices.count(tool) for tool in listed_tools(options.tools).values()]
+    tokens = [prices.count(tool) for tool in listed_tools(options.tools).values()]
     usual = Conversation()
     before = usual.system + usual.spoken * usual.turns * usual.requests / 2 + usual.share * sum(tokens)
-    prices: Prices = options.prices
     searched = {"prefix_tokens": before, "found_tokens": DEFINITIONS * sum(tokens) / len(tokens)}
     return prices.recourse(options.task_worth, found=FOUND, **searched)
 

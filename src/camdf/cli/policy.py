@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,7 +34,10 @@ from camdf.cli.money import (
     add_dollars,
     add_payoff,
     chosen_payoff,
+    exposing_tools,
     in_dollars,
+    named_effects,
+    named_prices,
     on_tasks,
     recourse_of_a_search,
 )
@@ -81,6 +84,9 @@ if TYPE_CHECKING:
     from camdf.policies.renames import Renames
 
 PICTURES = (".png", ".svg", ".pdf")
+FOLDS = 5
+"""On so many parts of the tasks, each held out from a fit, --covered finds its pressure: every task is in one."""
+
 NOT_SHOWN_TO_PAY = 3
 """The exit code of a policy that must pay, and is not shown to."""
 
@@ -124,6 +130,7 @@ def add_commands(commands: Any) -> None:
     add_log(curve)
     curve.add_argument("-o", "--output", type=Path, help="where to draw it (.png, .svg or .pdf)")
     add_payoff(curve, required=True)
+    add_dollars(curve)
     _add_splits(curve, default=20)
     add_json(curve)
 
@@ -282,6 +289,7 @@ def _fit(options: argparse.Namespace) -> int:
     """
     from camdf.evaluation.assess import estimated_none
     from camdf.evaluation.fit import fit
+    from camdf.evaluation.splits import draw_splits
 
     if ":" in options.policy and not vars(own_class(options.policy)).get("kind"):
         raise UsageError(
@@ -303,7 +311,16 @@ def _fit(options: argparse.Namespace) -> int:
         expect("sklearn", "train")  # now, and not after a line of progress
     one_blas_thread()
     start = prior or "either"
-    payoff = on_tasks(options, payoff, logged, lambda like: ExpectedPayoffBySet(prior=start).fit(logged, like))
+
+    def on_all(like: Payoff) -> Policy:
+        return ExpectedPayoffBySet(prior=start).fit(logged, like)
+
+    def held_out(like: Payoff) -> Iterator[tuple[Policy, LoggedTasks]]:
+        for split in draw_splits(logged, FOLDS, options.seed, grouped=True, shares=(0.6, 0.2)):
+            known = logged.take([*split.train, *split.validation])
+            yield ExpectedPayoffBySet(prior=start).fit(known, like), logged.take(split.test)
+
+    payoff = on_tasks(options, payoff, logged, on_all, held_out)
     made_up = made_up_in(options.data) if is_log(options, options.data) else 0
     fitted = fit(
         logged,
@@ -313,6 +330,7 @@ def _fit(options: argparse.Namespace) -> int:
         remember=options.remember is not None,
         made_up=made_up,
         scorer=tasks.scorer,
+        effects=named_effects(options),
         seed=options.seed,
     )
     save(fitted.policy, options.output, fitted.training)
@@ -323,7 +341,13 @@ def _fit(options: argparse.Namespace) -> int:
     print(f"wrote {options.output}. Now it is compared; Ctrl-C stops that and keeps it.", file=sys.stderr, flush=True)
     with shown("splits") as progress:
         assessment = fitted.assess(
-            logged, payoff, splits=options.splits, seed=options.seed, seconds=options.seconds, progress=progress
+            logged,
+            payoff,
+            splits=options.splits,
+            seed=options.seed,
+            with_effects=exposing_tools(options),
+            seconds=options.seconds,
+            progress=progress,
         )
     save(fitted.policy, options.output, fitted.training_with(assessment))
     warnings = [*assessment.alarms(payoff), *assessment.warnings(), *_made_up_warning(options, made_up)]
@@ -501,10 +525,10 @@ def _evaluate(options: argparse.Namespace) -> int:
     policy = saved_policy(options)
     payoff = chosen_payoff(options, fitted_payoff(policy))
     _check_splits(options)
-    read = _uncensored_in_dollars(options, policy)
+    read = uncensored_in_dollars(options, policy)
     logged = read.logged
     without_past = recall_warning(policy, logged)
-    payoff = on_tasks(options, payoff, logged, lambda like: policy)
+    payoff = on_tasks(options, payoff, logged, lambda like: policy, lambda like: [(policy, logged)])
     moved = moved_since_fit(policy, logged)
     with shown("splits") as progress:
         assessment = assess(
@@ -513,6 +537,7 @@ def _evaluate(options: argparse.Namespace) -> int:
             payoff,
             splits=options.splits,
             seed=options.seed,
+            with_effects=exposing_tools(options),
             refit=_maker_of_refit(policy) if moved else None,
             seconds=options.seconds,
             progress=progress,
@@ -574,8 +599,11 @@ def print_moved_and_what_to_run(options: argparse.Namespace, policy: Path, moved
 def _evaluate_command(options: argparse.Namespace, policy: Path, data: str) -> str:
     """What measures a policy on such data as a command has read."""
     command = f"camdf evaluate {quote(str(policy))} {quote(data)}"
-    if is_log(options, options.data):
+    effects = getattr(options, "effects", None)
+    if effects is not None or is_log(options, options.data):
         command += f" --tools {quote(str(options.tools))}"
+    if effects is not None:
+        command += f" --effects {quote(str(effects))}"
     return command
 
 
@@ -611,11 +639,12 @@ def _curve(options: argparse.Namespace) -> int:
     if options.output is not None:
         check_output(options.output, PICTURES)
         expect("matplotlib", "plot")  # now, and not after minutes of fits
-    logged, _ = _read_tasks(options)
+    logged = in_dollars(options, _read_tasks(options)[0])
     one_blas_thread()
     steps = draw_steps(logged, options.splits, options.seed)
     with shown("fits of three policies") as progress:
-        points = points_of(replay_steps(logged, payoff, steps, progress), steps)
+        replayed = replay_steps(logged, payoff, steps, progress, with_effects=exposing_tools(options))
+        points = points_of(replayed, steps)
     if options.output is not None:
         from camdf.evaluation.curve_picture import curve_picture
 
@@ -646,7 +675,7 @@ def _calibrate(options: argparse.Namespace) -> int:
         )
     policy = saved_policy(options)
     fitted = fitted_payoff(policy) or Payoff(0.0)
-    read = _uncensored_in_dollars(options, policy)
+    read = uncensored_in_dollars(options, policy)
     logged = read.logged
     if options.min_sufficiency is not None and _fitted_on(policy, read):
         raise UsageError("This policy was fitted on these very tasks, which can promise nothing. Name other tasks.")
@@ -673,8 +702,11 @@ def _calibrate(options: argparse.Namespace) -> int:
     return 0
 
 
-def _uncensored_in_dollars(options: argparse.Namespace, policy: Policy) -> Uncensored:
+def uncensored_in_dollars(options: argparse.Namespace, policy: Policy) -> Uncensored:
     """The tasks that a saved policy is measured on, with tools in dollars where prices are named."""
+    training = policy.training_
+    if training is not None and training.effects is not None and options.effects is None:
+        raise UsageError("This policy was fitted where effects have a price. Name what tools can do: --effects FILE")
     read = uncensored_tasks(options, policy)
     logged = in_dollars(options, read.logged)
     if logged is read.logged:
@@ -706,6 +738,8 @@ def _print_assessment(
         print(f"That is after {assessment.splits} of {options.splits} splits. More --seconds make it surer.")
     print(_meaning(options, assessment, payoff))
     print(assessment.against_every_tool(options.task_worth))
+    if danger := assessment.danger():
+        print(danger)
     for warning in warnings[len(alarms) :]:
         print(f"Warning: {warning}")
 
@@ -724,7 +758,7 @@ def _meaning(options: argparse.Namespace, assessment: Assessment, payoff: Payoff
 
 
 def _unit_of_costs(options: argparse.Namespace) -> str:
-    return "$" if options.prices else ""
+    return "" if named_prices(options) is None else "$"
 
 
 def _exit_code_of(options: argparse.Namespace, assessment: Assessment) -> int:

@@ -12,10 +12,10 @@ from camdf.cli.tools import TOOLS_FILE, tools_in_file
 from camdf.errors import DataError, UsageError
 from camdf.gate.guessed_effects import GuessedEffect, OpenPair, guessed_effect, open_pairs
 from camdf.gate.journal import Journal
-from camdf.gate.privilege import EFFECTS, Privilege
+from camdf.gate.privilege import Privilege
 from camdf.runtime.files import write_whole
 from camdf.runtime.visible import visible
-from camdf.tools import viewed_tool
+from camdf.tools import EFFECTS, viewed_tool
 
 VERIFY = "verify"
 

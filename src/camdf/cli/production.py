@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from camdf.cli.logs import FILES, add_log
-from camdf.cli.money import add_payoff, chosen_payoff
+from camdf.cli.money import add_dollars, add_payoff, chosen_payoff
 from camdf.cli.parser import add_json, print_json
 from camdf.cli.policy import (
     add_saved,
@@ -15,7 +15,7 @@ from camdf.cli.policy import (
     print_moved_and_what_to_run,
     recall_warning,
     saved_policy,
-    uncensored_tasks,
+    uncensored_in_dollars,
 )
 from camdf.cli.tools import tools_in_file
 from camdf.policies.base import fitted_payoff
@@ -31,6 +31,7 @@ def add_commands(commands: Any) -> None:
     add_saved(shadow)
     add_log(shadow, ", and to count their tokens")
     add_payoff(shadow, required=False)
+    add_dollars(shadow)
     add_json(shadow)
 
 
@@ -45,7 +46,7 @@ def _shadow_report(options: argparse.Namespace) -> int:
     policy = saved_policy(options)
     payoff = chosen_payoff(options, fitted_payoff(policy))
     tokens = None if options.tools is None else _tokens_by_name(options.tools)
-    read = uncensored_tasks(options, policy)
+    read = uncensored_in_dollars(options, policy)
     warnings = [*read.warnings, *recall_warning(policy, read.logged)]
     report = shadow_report(policy, read.logged, payoff, tokens)
     moved = moved_since_fit(policy, read.logged)

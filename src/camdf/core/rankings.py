@@ -6,7 +6,7 @@ a batch on a cluster go through the same functions. Padding is zero (tool id -1)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from operator import itemgetter
@@ -159,6 +159,11 @@ class Rankings:
         """The candidates of one task, in rank order."""
         return [self.catalogue[i] for i in self.tool_ids[row, : self.lengths[row]]]
 
+    def among(self, tools: Collection[str]) -> Bools:
+        """(n, m): which candidates are one of these tools."""
+        marks: Bools = np.array([*(name in tools for name in self.catalogue), False])[self.tool_ids]
+        return marks
+
     def with_costs(self, costs: Mapping[str, float] | Floats) -> Rankings:
         """The same rankings at other prices: a mapping from tool to cost, or an (n, m) array."""
         if isinstance(costs, Mapping):
@@ -277,6 +282,11 @@ class LoggedTasks:
         """(n,): whether the acquired candidates, (n, m), hold all that each task requires."""
         enough: Bools = (self.required & acquired).sum(axis=1) == self.n_required
         return enough
+
+    def needing(self, tools: Collection[str]) -> LoggedTasks:
+        """The same tasks where of the listed tools only these are needed. What lists lack is still needed."""
+        required = self.required & self.rankings.among(tools)
+        return replace(self, required=required, n_required=self.missing + required.sum(axis=1))
 
     def with_costs(self, costs: Mapping[str, float] | Floats) -> LoggedTasks:
         """The same tasks at other prices."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import floor, inf, log10
 from typing import Any
@@ -14,7 +14,7 @@ from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks
 from camdf.core.resampling import Interval
 from camdf.errors import DataError
-from camdf.evaluation.replay import MEASURES, ORACLE, Outcomes, replay
+from camdf.evaluation.replay import DANGERS, MEASURES, ORACLE, Outcomes, replay
 from camdf.evaluation.splits import Split, draw_splits
 from camdf.policies.base import Policy, fitted_payoff
 from camdf.policies.drift import Moved, moved
@@ -141,6 +141,19 @@ class Assessment:
             told.append(f"{self.subject} keeps no tool at all in {nothing:.0%} of tasks.")
         return told
 
+    def danger(self) -> str:
+        """What the decisions come to where tools have effects, in words; "" where nobody says which have."""
+        if DANGERS[0] not in self.outcomes.measures:
+            return ""
+        covered, most = self._beside_every_tool("covered")
+        exposed, usual = self._beside_every_tool("exposed")
+        needless = self.outcomes.mean(self.subject, "needless")
+        return (
+            f"Danger: {covered:.0%} of tasks get all tools with effects that they need, where giving every tool comes "
+            f"to {most:.0%}. {exposed:.2f} such tools are exposed a task instead of {usual:.2f}, and {needless:.0%} of "
+            "tasks expose one that they do not need."
+        )
+
     def warnings(self) -> list[str]:
         """What an operator should know before shipping the policy, whatever it pays."""
         kept, most = self._beside_every_tool("sufficiency")
@@ -169,7 +182,7 @@ class Assessment:
 
     def _row_for_machines(self, name: str) -> dict[str, Any]:
         margin = None if name == self.subject else asdict(self._margin_over(name))
-        return {**{measure: self.outcomes.mean(name, measure) for measure in MEASURES}, "margin": margin}
+        return {**{measure: self.outcomes.mean(name, measure) for measure in self.outcomes.measures}, "margin": margin}
 
     def table(self) -> str:
         """The policy, the rules, giving every tool and the oracle as aligned text, best payoff first, with margins."""
@@ -177,12 +190,15 @@ class Assessment:
         mean = self.outcomes.mean
         width = max(map(len, names))
         most = max(mean(name, "cost") for name in names)
-        lines = [f"{'':{width}}  payoff  sufficient  {'cost':>6}  tools   {self.subject} minus it"]
+        dangers = [name for name in self.outcomes.measures if name in DANGERS]
+        heads = "".join(f"  {name}" for name in dangers)
+        lines = [f"{'':{width}}  payoff  sufficient  {'cost':>6}  tools{heads}   {self.subject} minus it"]
         for name in names:
             margin = "" if name == self.subject else self._margin_over(name)
+            exposed = "".join(f"  {mean(name, danger):{len(danger)}.2f}" for danger in dangers)
             lines.append(
                 f"{name:{width}}  {mean(name):6.3f}  {mean(name, 'sufficiency'):10.0%}"
-                f"  {amount(mean(name, 'cost'), most):>6}  {mean(name, 'tools'):5.2f}   {margin}".rstrip()
+                f"  {amount(mean(name, 'cost'), most):>6}  {mean(name, 'tools'):5.2f}{exposed}   {margin}".rstrip()
             )
         return "\n".join(lines)
 
@@ -238,6 +254,7 @@ def assess(
     seed: int = 0,
     subject: str = SUBJECT,
     rules: Mapping[str, Callable[[], Policy]] | None = None,
+    with_effects: Collection[str] = (),
     refit: Callable[[], Policy] | None = None,
     seconds: float = inf,
     progress: Progress = silent,
@@ -255,6 +272,7 @@ def assess(
         seed: By what the splits are drawn.
         subject: The name of the policy in the answer.
         rules: Makers of the rules that it is compared with, by name; the usual ones unless given.
+        with_effects: The tools that can do more than read, where that is known.
         refit: Makes what is fitted again where `make` makes what stays as it was fitted before.
         seconds: No split is begun after so many, but for the first. The answer rests on those that were.
         progress: Told how many splits are done.
@@ -274,7 +292,7 @@ def assess(
             yield split
 
     progress(0, splits, inf)
-    outcomes = replay(compared, logged, payoff, in_turn())
+    outcomes = replay(compared, logged, payoff, in_turn(), with_effects=with_effects)
     best = EVERY_TOOL if subject in chosen else max(chosen, key=outcomes.mean)
     margin = outcomes.difference(subject, best, by_group=True)
     over_every_tool = outcomes.difference(subject, EVERY_TOOL, by_group=True)

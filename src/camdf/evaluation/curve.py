@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from camdf.core.rankings import Floats, Ints, LoggedTasks
 from camdf.core.resampling import Interval, paired_bootstrap
 from camdf.errors import UsageError
 from camdf.evaluation.assess import require_choice
-from camdf.evaluation.replay import Outcomes, replay
+from camdf.evaluation.replay import DANGERS, Outcomes, replay
 from camdf.evaluation.splits import Split, draw_splits
 from camdf.policies.registry import DEFAULT, POLICIES
 from camdf.runtime.progress import Progress, counted, silent
@@ -52,6 +52,8 @@ class Point:
     payoff: Mapping[str, Interval]
     margin: Interval
     gain: Interval | None = None
+    danger: Mapping[str, float] | None = None
+    """What the default exposes (`camdf.evaluation.replay.DANGERS`); None where nobody says which tools have effects."""
 
 
 def draw_steps(logged: LoggedTasks, splits: int = SPLITS, seed: int = 0) -> list[CurveStep]:
@@ -92,16 +94,23 @@ def _group_by_group(logged: LoggedTasks, split: Split, seed: list[int]) -> Ints:
 
 
 def replay_steps(
-    logged: LoggedTasks, payoff: Payoff, steps: Sequence[CurveStep], progress: Progress = silent
+    logged: LoggedTasks,
+    payoff: Payoff,
+    steps: Sequence[CurveStep],
+    progress: Progress = silent,
+    *,
+    with_effects: Collection[str] = (),
 ) -> Outcomes:
     """What every policy paid at every step, named by `at_step`; rules that learn nothing go by their own names."""
     values: dict[str, Floats] = {}
     splits = len(steps[0].splits)
     for number, step in enumerate(steps):
         drawn = counted(step.splits, splits * len(steps), progress, before=splits * number)
-        outcomes = replay({name: POLICIES[name] for name in LEARNING}, logged, payoff, drawn)
+        makers = {name: POLICIES[name] for name in LEARNING}
+        outcomes = replay(makers, logged, payoff, drawn, with_effects=with_effects)
         values |= {at_step(number, name): outcomes.values[name] for name in LEARNING}
-    fixed = replay({name: POLICIES[name] for name in RULES}, logged, payoff, steps[-1].splits)
+    rules = {name: POLICIES[name] for name in RULES}
+    fixed = replay(rules, logged, payoff, steps[-1].splits, with_effects=with_effects)
     values |= {name: fixed.values[name] for name in RULES}
     return Outcomes(logged.task_ids, logged.groups, values, {})
 
@@ -121,7 +130,10 @@ def points_of(outcomes: Outcomes, steps: Sequence[CurveStep]) -> list[Point]:
         gain = None
         if number > 0:
             gain = outcomes.difference(names[DEFAULT], at_step(number - 1, DEFAULT), by_group=True)
-        points.append(Point(step.labels, payoff, margin, gain))
+        danger: dict[str, float] | None = None
+        if DANGERS[0] in outcomes.measures:
+            danger = {name: outcomes.mean(names[DEFAULT], name) for name in DANGERS}
+        points.append(Point(step.labels, payoff, margin, gain, danger))
     return points
 
 
@@ -171,6 +183,18 @@ def verdict(points: Sequence[Point]) -> str:
     return f"{said} From {points[-2].labels:.0f} to {last.labels:.0f} labels it gained {gain}; {more}."
 
 
+def danger_lines(points: Sequence[Point]) -> list[str]:
+    """Tasks covered against effects exposed by number of labels; nothing where nobody says which tools have effects."""
+    told = [(point.labels, point.danger) for point in points if point.danger is not None]
+    if not told:
+        return []
+    rows = [
+        f"{labels:6.0f}  {danger['covered']:7.0%}  {danger['exposed']:7.2f}  {danger['needless']:8.0%}"
+        for labels, danger in told
+    ]
+    return ["", "labels  covered  exposed  needless   by the default, of tools with effects", *rows]
+
+
 def table(points: Sequence[Point]) -> str:
     """Payoff by number of labels as aligned text, and the rules that learn nothing below."""
     heads = {DEFAULT: "default", PAPER: PAPER, THRESHOLD: "threshold"}
@@ -179,5 +203,6 @@ def table(points: Sequence[Point]) -> str:
         means = "  ".join(f"{point.payoff[name].mean:{len(head)}.3f}" for name, head in heads.items())
         lines.append(f"{point.labels:6.0f}  {means}   {point.margin}")
     lines.append(f"default: {DEFAULT}; threshold: {THRESHOLD}, tuned")
+    lines += danger_lines(points)
     fixed = "; ".join(f"{name} {points[-1].payoff[name].mean:.3f}" for name in RULES)
     return "\n".join([*lines, f"without labels: {fixed}"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -18,7 +18,7 @@ from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.drift import fitted_catalogue
 from camdf.policies.models.label_noise import LabelNoise, estimate_label_noise
 from camdf.policies.registry import DEFAULT, policy_maker, policy_name
-from camdf.policies.training import GIVEN, ScorerRecord, Training
+from camdf.policies.training import GIVEN, FittedEffects, ScorerRecord, Training
 from camdf.runtime.progress import Progress, silent
 
 
@@ -42,12 +42,21 @@ class Fit:
         *,
         splits: int = 30,
         seed: int = 0,
+        with_effects: Collection[str] = (),
         seconds: float = inf,
         progress: Progress = silent,
     ) -> Assessment:
         """Such a policy, fitted anew on each split of the tasks, beside the simple rules: `assess` has the settings."""
         return assess(
-            self.make, logged, payoff, splits=splits, seed=seed, subject=self.name, seconds=seconds, progress=progress
+            self.make,
+            logged,
+            payoff,
+            splits=splits,
+            seed=seed,
+            subject=self.name,
+            with_effects=with_effects,
+            seconds=seconds,
+            progress=progress,
         )
 
     def training_with(self, assessment: Assessment) -> Training:
@@ -64,14 +73,16 @@ def fit(
     remember: bool = False,
     made_up: int = 0,
     scorer: ScorerRecord = GIVEN,
+    effects: FittedEffects | None = None,
     seed: int = 0,
 ) -> Fit:
     """Fit the named policy (`camdf.policies.registry.policy_name`) so that it can ship.
 
     It learns from every task but those that choose its threshold. `prior` is a policy that the default
     starts from, fitted before for the same tools. With `remember` the default recalls what similar tasks needed.
-    `made_up` says how many of the tasks a language model made up, and `scorer` what gave their scores
-    (`camdf.scorers.record_of`), which the policy's file then tells.
+    `made_up` says how many of the tasks a language model made up, `scorer` what gave their scores
+    (`camdf.scorers.record_of`), and `effects` what tools can do and what that cost, all of which the policy's file then
+    tells.
 
     >>> from camdf import Payoff, datasets
     >>> logged, payoff = datasets.sample(), Payoff(0.12)
@@ -108,5 +119,6 @@ def fit(
         made_up=made_up,
         scorer=scorer,
         catalogue=fitted_catalogue(logged, chosen, payoff.cost_pressure),
+        effects=effects and effects.bounded(),
     )
     return Fit(ships, training, noise, name, make)

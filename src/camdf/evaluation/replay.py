@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -22,6 +22,10 @@ MEASURES = ("payoff", "sufficiency", "cost", "waste", "tools")
 """What is kept of a decision: its payoff, 1 if all required tools were acquired, the cost of what was acquired, the
 cost of what was acquired and not required, and how many tools were acquired."""
 
+DANGERS = ("covered", "exposed", "needless")
+"""What is kept besides where tools have effects: 1 if all required tools with effects were acquired, how many of these
+were acquired, and 1 if any of them was not required."""
+
 ORACLE = "prefix-oracle"
 """The name under which the oracle is reported; it is no policy, because it sees the labels."""
 
@@ -39,9 +43,15 @@ class Outcomes:
     values: Mapping[str, Floats]
     by_split: Mapping[str, Floats]
 
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """What is kept: `MEASURES`, and `DANGERS` where tools have effects."""
+        columns = max((values.shape[1] for values in self.values.values()), default=0)
+        return MEASURES if columns <= len(MEASURES) else (*MEASURES, *DANGERS)
+
     def mean(self, policy: str, measure: str = "payoff") -> float:
         """Over tasks, of the mean over a task's test appearances."""
-        return float(np.nanmean(self.values[policy][:, MEASURES.index(measure)]))
+        return float(np.nanmean(self.values[policy][:, self.measures.index(measure)]))
 
     def standard_error(self, policy: str) -> float:
         """Of the payoff, over pooled task and split records, as the paper's Table A3 has it."""
@@ -110,6 +120,18 @@ class Fixed(Policy):
         return self.policy.decide(rankings, payoff)
 
 
+def exposing(logged: LoggedTasks, acquired: Bools, with_effects: Collection[str]) -> Floats:
+    """(n, 3): what the acquired candidates of each task expose, `DANGERS`, where these tools have effects."""
+    exposed = acquired & logged.rankings.among(with_effects)
+    return np.column_stack(
+        [
+            logged.needing(with_effects).sufficient(acquired),
+            exposed.sum(axis=1),
+            (exposed & ~logged.required).any(axis=1),
+        ]
+    ).astype(np.float64)
+
+
 def measured(logged: LoggedTasks, payoff: Payoff, acquired: Bools) -> Floats:
     """(n, measures): what the acquired candidates of each task paid and cost."""
     return np.column_stack(
@@ -126,8 +148,9 @@ def measured(logged: LoggedTasks, payoff: Payoff, acquired: Bools) -> Floats:
 class Tally:
     """Measures added up by name and task over the splits that test it."""
 
-    def __init__(self, logged: LoggedTasks) -> None:
+    def __init__(self, logged: LoggedTasks, with_effects: Collection[str] = ()) -> None:
         self.logged = logged
+        self.with_effects = with_effects
         self.totals: dict[str, Floats] = {}
         self.pooled: dict[str, list[Floats]] = {}
         self.appearances = np.zeros(len(logged))
@@ -135,7 +158,9 @@ class Tally:
     def add(self, name: str, rows: Ints, test: LoggedTasks, payoff: Payoff, decisions: Decisions) -> None:
         """Measure decisions on the test tasks, which stand in these rows."""
         values = measured(test, payoff, decisions.acquired)
-        self.totals.setdefault(name, np.zeros((len(self.logged), len(MEASURES))))[rows] += values
+        if self.with_effects:
+            values = np.hstack([values, exposing(test, decisions.acquired, self.with_effects)])
+        self.totals.setdefault(name, np.zeros((len(self.logged), values.shape[1])))[rows] += values
         self.pooled.setdefault(name, []).append(values[:, 0])
 
     def outcomes(self) -> Outcomes:
@@ -155,15 +180,16 @@ def replay(
     training: Callable[[LoggedTasks, int], LoggedTasks] | None = None,
     pricing: Callable[[LoggedTasks, int], LoggedTasks] | None = None,
     gated: bool = True,
+    with_effects: Collection[str] = (),
 ) -> Outcomes:
     """Fit every policy anew on each split and measure it on the test tasks; the prefix oracle stands beside them.
 
     Where a split has no validation tasks, policies choose on the training tasks.
     `training` changes what is learned from (label noise, say) and `pricing` what tools cost, each by the split's
     number; tests are always measured on true labels. What counts is what a gate hands over; where not `gated`, what a
-    policy chose, as the paper counts.
+    policy chose, as the paper counts. Of the tools that `with_effects` names, `DANGERS` are measured too.
     """
-    tally = Tally(logged)
+    tally = Tally(logged, with_effects)
     for number, split in enumerate(splits):
         priced = logged if pricing is None else pricing(logged, number)
         taught = priced if training is None else training(priced, number)

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 from camdf.errors import UsageError
 from camdf.gate.lists import Mode, last_marked
 from camdf.gate.memory import Identity
-from camdf.gate.privilege import Privilege
+from camdf.gate.privilege import Privilege, priced_effects
 from camdf.gate.settings import Guards, Limits, names_of_one
 from camdf.gate.tool_search import SEARCH_NAMES, by_server, names_by_server
 from camdf.prices import Prices
 from camdf.runtime.forks import Locked
-from camdf.tools import FromServer, Tool, keyed, native_of, tools_as_given, unread_tool, viewed_tool
+from camdf.tools import WORST, Effect, FromServer, Tool, keyed, native_of, tools_as_given, unread_tool, viewed_tool
 
 LISTS_KEPT = 64
 """How many lists are kept as they were read, for all tenants together."""
@@ -41,6 +41,8 @@ class Priced(Protocol):
 
 
 PriceList: TypeAlias = Priced | Mapping[str, float] | Callable[[Tool], float]
+CostFunction: TypeAlias = Callable[[str, Tool], float]
+"""What a tool costs, by its key."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,58 +299,64 @@ class CatalogueReader:
         untrusted = guards.untrusted_among(tools, authorized)
         offered, sizes = self.limits.within(tools, authorized, untrusted)
         untrusted = untrusted.intersection(offered)
-        costs, unpriced, problem = self._priced_tools(tools, offered, sizes, untrusted)
-        natives = dict(zip(tools, map(native_of, listed), strict=True))
-        marked = last_marked({key: natives[key] for key in offered})
+        effects: Mapping[str, Effect] = {}
         bound: frozenset[str] = frozenset()
         if self.privilege is not None:
-            bound = frozenset(offered) - _free_tools(self.privilege, guards, tools, offered)
+            effects = effects_of_tools(self.privilege, guards, tools)
+            bound = frozenset(key for key in offered if effects[key] not in self.privilege.free)
+        cost_of = cost_function(self.prices, effects)
+        costs, unpriced, problem = _priced_tools(tools, offered, sizes, untrusted, cost_of)
+        natives = dict(zip(tools, map(native_of, listed), strict=True))
+        marked = last_marked({key: natives[key] for key in offered})
         return Catalogue(tools, offered, untrusted, costs, unpriced, problem, sum(sizes.values()), marked, bound)
 
-    def _priced_tools(
-        self, tools: Mapping[str, Tool], offered: Iterable[str], ranked: Container[str], untrusted: Container[str]
-    ) -> tuple[dict[str, float], tuple[str, ...], str]:
-        """The costs of all that can be scored and cut, which trusted tools have none, and what was raised last."""
-        problem = ""
-        costs: dict[str, float] = {}
-        unpriced: list[str] = []
-        cost_of = _cost_function(self.prices)
-        for key in offered:
-            tool = tools[key]
-            if tool.foreign or key not in ranked:
-                continue
-            try:
-                cost = cost_of(key, tool)
-                if not 0 < cost < inf:
-                    raise UsageError(f"The cost of a tool must be finite and positive. Got {cost!r} instead.")
-                costs[key] = cost
-            except Exception as error:
-                problem = type(error).__name__
-                if key not in untrusted:
-                    unpriced.append(key)
-        return costs, tuple(unpriced), problem
 
-
-def _free_tools(
-    privilege: Privilege, guards: Guards, tools: Mapping[str, Tool], offered: Iterable[str]
-) -> frozenset[str]:
-    """Keys of the tools that may always run. The name alone means none of an untrusted server."""
-    own_names = names_of_one(tools)
-    free: list[str] = []
+def _priced_tools(
+    tools: Mapping[str, Tool],
+    offered: Iterable[str],
+    ranked: Container[str],
+    untrusted: Container[str],
+    cost_of: CostFunction,
+) -> tuple[dict[str, float], tuple[str, ...], str]:
+    """The costs of all that can be scored and cut, which trusted tools have none, and what was raised last."""
+    problem = ""
+    costs: dict[str, float] = {}
+    unpriced: list[str] = []
     for key in offered:
         tool = tools[key]
+        if tool.foreign or key not in ranked:
+            continue
+        try:
+            cost = cost_of(key, tool)
+            if not 0 < cost < inf:
+                raise UsageError(f"The cost of a tool must be finite and positive. Got {cost!r} instead.")
+            costs[key] = cost
+        except Exception as error:
+            problem = type(error).__name__
+            if key not in untrusted:
+                unpriced.append(key)
+    return costs, tuple(unpriced), problem
+
+
+def effects_of_tools(privilege: Privilege, guards: Guards, tools: Mapping[str, Tool]) -> dict[str, Effect]:
+    """The worst that each tool of a list can do. The name alone means none of an untrusted server."""
+    own_names = names_of_one(tools)
+    effects: dict[str, Effect] = {}
+    for key, tool in tools.items():
         called = [tool.full_name] if guards.untrusted(tool) else own_names[key]
-        if tool.readable and privilege.is_free(tool, called):
-            free.append(key)
-    return frozenset(free)
+        effects[key] = privilege.effect_of(tool, called) if tool.readable else WORST
+    return effects
 
 
-def _cost_function(prices: PriceList | None) -> Callable[[str, Tool], float]:
-    """What says the cost of a tool by its key."""
+def cost_function(prices: PriceList | None, effects: Mapping[str, Effect]) -> CostFunction:
+    """What says the cost of a tool by its key, where tools can do so much at worst."""
     if prices is None:
         return lambda key, tool: 1.0
     if isinstance(prices, Mapping):
         return lambda key, tool: float(prices[_name_in_prices(prices, key, tool)])
+    if priced_effects(prices):
+        by_effect: Any = prices
+        return lambda key, tool: float(by_effect.of(tool, effects.get(key, WORST)))
     cost_of: Callable[[Tool], float] = prices if callable(prices) else prices.of
     return lambda key, tool: float(cost_of(tool))
 

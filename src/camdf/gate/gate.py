@@ -27,7 +27,7 @@ from camdf.gate.decision import GateDecision, Reason
 from camdf.gate.fold import Folding
 from camdf.gate.lists import Mode
 from camdf.gate.memory import Memory
-from camdf.gate.privilege import Privilege, check_binding
+from camdf.gate.privilege import Privilege, check_binding, check_effects
 from camdf.gate.request import Question, RequestReader, Scores
 from camdf.gate.scoring import Judge
 from camdf.gate.settings import GATE_CHECKS, Guards, Limits, Records, Rollout
@@ -130,7 +130,7 @@ class Gate(Locked):
         if scorer is not None and guards.trusted is not None:
             asked = TrustAware(scorer, guards.trusted)
         judge = Judge.at_work(policy, payoff, rollout.explore_pressure)
-        check_scorer(policy, scorer, scorer_mismatch)
+        self._check_fit(policy)
         terms = ConversationTerms(judge, records.conversations)
         self._build(SharedByTenants.from_records(asked, records), terms)
         self._follows = False
@@ -257,12 +257,16 @@ class Gate(Locked):
             if examples is not None:
                 past = past_tasks(read_examples(examples))
             lower = self.rollout.explore_pressure
-            scorer = self._settings["scorer"]
-            judge = Judge.from_file(path, self._settings["payoff"], lower, past, scorer, self.scorer_mismatch)
+            judge = Judge.from_file(path, self._settings["payoff"], lower, past, self._check_fit)
         except ArtifactError as error:
             raise ArtifactError(f"{error} The gate goes on with the policy that it has.") from error
         self._decider.terms.replace(judge)
         return judge.digest
+
+    def _check_fit(self, policy: Policy) -> None:
+        """A UsageError where a policy was not fitted with what this gate ranks and prices by."""
+        check_scorer(policy, self._settings["scorer"], self.scorer_mismatch)
+        check_effects(policy, self.prices, self.privilege)
 
     def for_tenant(self, tenant: str, **settings: Any) -> Self:
         """A gate like this one for the conversations of one `tenant`, with `settings` of its own.

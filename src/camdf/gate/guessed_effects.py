@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 from unicodedata import normalize
 
-from camdf.gate.privilege import EFFECTS, WORST, Effect, Privilege, hinted_effect
-from camdf.tools import Tool
+from camdf.gate.privilege import Privilege, hinted_effect
+from camdf.tools import EFFECTS, WORST, Effect, Tool
 
 VERBS: dict[Effect, dict[str, str]] = {
     "read": {

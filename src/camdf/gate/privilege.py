@@ -22,22 +22,18 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
+from typing import Annotated, Any, Self, TypeAlias
 
 from camdf.errors import UsageError
 from camdf.gate.journal import Journal
 from camdf.gate.tool_search import ToolCall
 from camdf.gate.turns import OwnWords
+from camdf.policies.base import Policy
+from camdf.policies.training import FittedEffects
 from camdf.runtime import settings as checks
 from camdf.runtime.loose_json import without_repeats
 from camdf.runtime.settings import Settings
-from camdf.tools import Tool
-
-Effect: TypeAlias = Literal["read", "write", "egress"]
-"""The worst that a tool can do: read, change something, or send something to others."""
-
-EFFECTS: tuple[Effect, ...] = get_args(Effect)
-WORST: Effect = EFFECTS[-1]
+from camdf.tools import EFFECTS, WORST, Effect, Tool
 
 ALL_OF = "/*"
 """What ends the name of a server where all of its tools are meant, as in "mail/*"."""
@@ -131,6 +127,16 @@ class Privilege(Settings):
         if not tool.server:
             return None
         return self.effects.get(f"{tool.server}{ALL_OF}")
+
+    def effect_by_name(self, name: str, usual: str) -> str:
+        """The worst that a tool of this full name can do; the usual one where that takes more than its name to say."""
+        if callable(self.effects):
+            return usual
+        server, _, bare = name.rpartition("/")
+        tool = Tool(bare, server=server)
+        if self._told(tool, (name, bare)) is None and server in self.hinted:
+            return usual
+        return self.effect_of(tool, (name, bare))
 
     def is_free(self, tool: Tool, meaning: Collection[str]) -> bool:
         """Whether a tool may always run."""
@@ -241,6 +247,37 @@ def hinted_effect(tool: Tool) -> Effect:
     if hints.get("openWorldHint") is False:
         return "write"
     return WORST
+
+
+def priced_effects(prices: Any) -> dict[str, float]:
+    """What being exposed to tools costs, by what they can do; nothing where these prices do not say it."""
+    return dict(getattr(prices, "effects", None) or {})
+
+
+def check_effects(policy: Policy, prices: Any, privilege: Privilege | None) -> None:
+    """A UsageError where effects are priced that nobody says of tools, or otherwise than in the fit of a policy."""
+    served = priced_effects(prices)
+    if served and privilege is None:
+        raise UsageError(
+            "The 'prices' of Gate have 'effects', and nothing says what tools can do. Give the privilege that says it: "
+            "privilege=Privilege.from_file('privilege.json')."
+        )
+    training = getattr(policy, "training_", None)
+    fitted: FittedEffects | None = None if training is None else training.effects
+    if fitted is None:
+        return
+    if served != fitted.prices:
+        raise UsageError(
+            f"The policy was fitted where effects cost {fitted.prices}, and here they cost {served}. What was measured "
+            f"would not be what decides. Give prices=camdf.Prices(effects={fitted.prices}), or fit again."
+        )
+    for name, effect in fitted.tools.items():
+        told = effect if privilege is None else privilege.effect_by_name(name, effect)
+        if told != effect:
+            raise UsageError(
+                f"The policy was fitted where the worst that {name!r} can do is {effect!r}, and the 'privilege' says "
+                f"{told!r}. What was measured would not be what decides. Correct the privilege, or fit again."
+            )
 
 
 def check_binding(privilege: Privilege | None, mode: str, *, everyone: bool, explores_all: bool) -> None:

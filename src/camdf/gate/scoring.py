@@ -37,7 +37,6 @@ from camdf.runtime.breaker import RestingError
 from camdf.runtime.forks import Locked
 from camdf.runtime.workers import BusyError, Work
 from camdf.scorers.base import Scorer, checked, says_nothing, vector_of
-from camdf.scorers.named import ScorerMismatch, check_scorer
 from camdf.tools import Tool
 
 SCORES_KEPT = 200_000
@@ -131,14 +130,16 @@ class Judge:
         payoff: Payoff | None,
         explore_pressure: float | None,
         past: PastTasks | None,
-        scorer: Scorer | None,
-        scorer_mismatch: ScorerMismatch,
+        check_fit: Callable[[Policy], None],
     ) -> Self:
-        """The judge of a file that `camdf.save` wrote, once it has decided on made-up tasks; else an ArtifactError."""
+        """The judge of a file that `camdf.save` wrote, once it has decided on made-up tasks; else an ArtifactError.
+
+        `check_fit` raises a UsageError where the policy was fitted with something else than what the gate has.
+        """
         content = content_of(path)
         policy = from_json(content)
         try:
-            check_scorer(policy, scorer, scorer_mismatch)
+            check_fit(policy)
             policy = policy.recalling(past)
             judge = cls.at_work(policy, payoff, explore_pressure, json.loads(content)["sha256"])
             for judging in (judge, judge.exploring or judge):

@@ -14,7 +14,8 @@ that need no search.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from math import ceil
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -215,6 +216,35 @@ def pressure_for_estimate(
         else:
             high = middle
     return Payoff(float(pressures[low]), value, recourse)
+
+
+def pressure_for_coverage(
+    held_out: Iterable[tuple[Policy, LoggedTasks]],
+    value: str | ValueFunction = "exact",
+    recourse: float = 0.0,
+    *,
+    covered: float,
+) -> Payoff:
+    """The highest cost pressure at which this share of tasks gets all that they need (`LoggedTasks.needing`).
+
+    Each policy decides on tasks that it was not fitted on. This is a measurement, and no promise: the level is met on
+    these tasks, and on others as far as they are alike.
+    """
+    checked_setting("pressure_for_coverage", "covered", covered, number(above=0, most=1))
+    parts = [
+        sufficient_below(logged, _leaving_of_some(policy, logged.rankings, value, recourse))
+        for policy, logged in held_out
+    ]
+    below = np.sort(np.concatenate(parts))[::-1]
+    limit = float(below[ceil(covered * len(below) - ROUNDING) - 1])
+    if limit <= 0:
+        raise UsageError(
+            f"The 'covered' must be at most {(below > 0).mean():.3f}, the share of tasks that get all that they need "
+            f"where nothing has a price. Got {covered!r} instead."
+        )
+    if np.isinf(limit):
+        limit = float(max(below[np.isfinite(below)], default=1.0))
+    return Payoff(limit * (1.0 - 2.0**-24), value, recourse)
 
 
 def unit_weights(logged: LoggedTasks, by_group: bool = True) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Self
 
 from camdf.core.payoff import Payoff
@@ -164,6 +164,27 @@ class FittedCatalogue:
 
 
 @dataclass(frozen=True)
+class FittedEffects:
+    """What tools could do when a policy was fitted, and what being exposed to that cost."""
+
+    prices: Annotated[dict[str, float], _payoffs]
+    """Dollars a task, by effect."""
+
+    tools: Annotated[dict[str, str], table_of(short_text, "strings", most=NAMES_KEPT)]
+    """The worst that each tool could do, by name; of a larger catalogue the first `NAMES_KEPT`."""
+
+    @property
+    def exposing(self) -> frozenset[str]:
+        """The tools that can do more than read."""
+        return frozenset(name for name, effect in self.tools.items() if effect != "read")
+
+    def bounded(self) -> Self:
+        """The same with no more tools than a file keeps."""
+        kept = [name for name in sorted(self.tools) if len(name) <= LONGEST_NAME][:NAMES_KEPT]
+        return replace(self, tools={name: self.tools[name] for name in kept})
+
+
+@dataclass(frozen=True)
 class Training:
     """What a policy was fitted on, and how it did: travels inside the artifact."""
 
@@ -188,3 +209,6 @@ class Training:
 
     catalogue: Annotated[FittedCatalogue | None, or_none(object_of(FittedCatalogue))] = None
     """The tools on the lists; None where not known."""
+
+    effects: Annotated[FittedEffects | None, or_none(object_of(FittedEffects)), LEFT_OUT] = None
+    """What exposing tools cost by what they can do; None where that had no price."""

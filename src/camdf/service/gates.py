@@ -30,7 +30,7 @@ from camdf.scorers.named import check_scorer, scorer_of, scorer_record
 from camdf.scorers.with_examples import ToolExamples
 from camdf.service.config import COLD_STARTS, START, GateSettings, ScorerSettings
 from camdf.service.rollouts import rollout_of
-from camdf.tools import Tool
+from camdf.tools import WORST, Effect, Tool
 
 LOG = logging.getLogger("camdf.service")
 
@@ -61,8 +61,15 @@ class Costs:
     of_tools: Mapping[str, float] = field(default_factory=dict)
     """By name, in the place of prices."""
 
-    def of(self, tool: Tool) -> float:
-        """The cost of offering this tool to one task."""
+    @property
+    def effects(self) -> Mapping[str, float]:
+        """What exposing tools costs, by what they can do."""
+        if self.prices is None:
+            return {}
+        return self.prices.effects
+
+    def of(self, tool: Tool, effect: Effect = WORST) -> float:
+        """The cost of offering this tool, which can do this at worst, to one task."""
         cost = self.of_tools.get(tool.name)
         if not cost and isinstance(tool, PricedTool):
             cost = tool.cost
@@ -70,7 +77,7 @@ class Costs:
             return cost
         if self.prices is None:
             return 1.0
-        return self.prices.of(tool)
+        return self.prices.of(tool, effect)
 
     def of_rewriting(self, characters: int) -> float:
         """What it costs that a provider reads so many characters of a prompt anew; nothing where tools have costs."""

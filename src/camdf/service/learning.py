@@ -370,6 +370,7 @@ class PolicyContest:
             payoff=payoff,
             scorer=self._scored_by(champion),
             catalogue=fitted_catalogue(logged, chosen, payoff.cost_pressure),
+            effects=None if champion.training_ is None else champion.training_.effects,
         )
         content = to_json(fitted, training)
         digest = _sha256_of(content)

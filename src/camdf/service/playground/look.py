@@ -16,6 +16,7 @@ from camdf import datasets
 from camdf.core.payoff import Payoff
 from camdf.errors import CamdfError, UsageError, needs
 from camdf.gate import Gate, GateDecision, Guards, Limits, Rollout
+from camdf.gate.catalogue import cost_function, effects_of_tools
 from camdf.gate.lists import openai
 from camdf.gate.target import Target
 from camdf.policies.rules import USUAL_TOOLS
@@ -30,7 +31,7 @@ from camdf.service.gates import Costs
 from camdf.service.limits import RefusedError
 from camdf.service.playground.curve import PayoffPoint, curve
 from camdf.service.shapes import Body, Candidate, JsonObject, Name, RankedTool
-from camdf.tools import Tool, keyed, view
+from camdf.tools import Effect, Tool, keyed, view
 
 with needs("serve"):
     import msgspec
@@ -156,7 +157,7 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
     tools: Sequence[Any] = asked.tools if asked.ranking is UNSET else [Tool(name) for name in scores]
     sent = {tool.name: tool.cost for tool in asked.ranking or ()}
     edited = {name: cost for name, cost in {**sent, **asked.costs}.items() if cost}
-    prices = settings.prices if served and asked.prices is UNSET else _page_prices(asked)
+    prices = settings.prices if served and asked.prices is UNSET else _page_prices(asked, settings)
     costs = Costs(prices, edited)
     if asked.tool_search is UNSET:
         asked = msgspec.structs.replace(asked, tool_search=served and bool(serving.tool_search))
@@ -175,7 +176,12 @@ def looked(asked: LookRequest, serving: Gate, settings: GateSettings) -> Looked:
         target = Target(**{TARGETS[asked.target]: asked.amount})
         payoff = target.payoff(serving.policy, [(decision.ranking, decision.vector)], payoff)
         decision = decided(payoff)
-    of_tools = {key: costs.of(tool) for key, tool in keyed(map(view, tools)).items() if not tool.foreign}
+    listed = {key: tool for key, tool in keyed(map(view, tools)).items() if not tool.foreign}
+    effects: Mapping[str, Effect] = {}
+    if serving.privilege is not None:
+        effects = effects_of_tools(serving.privilege, serving.guards, listed)
+    cost_of = cost_function(costs, effects)
+    of_tools = {key: cost_of(key, tool) for key, tool in listed.items()}
     ranked = {tool.name: tool.score for tool in decision.ranking}
     return Looked(
         kept=list(decision.kept),
@@ -307,14 +313,15 @@ def _page_payoff(asked: LookRequest, serving: Gate) -> Payoff:
     return Payoff(pressure, asked.value, asked.recourse)
 
 
-def _page_prices(asked: LookRequest) -> Prices | None:
-    """Those of the page; a UsageError names every one that is not what it must be."""
+def _page_prices(asked: LookRequest, settings: GateSettings) -> Prices | None:
+    """Those of the page, and the service's of effects; a UsageError names every one that is not what it must be."""
+    effects = {} if settings.prices is None else settings.prices.effects
     if asked.prices is UNSET:
-        return None
+        return Prices(effects=effects) if effects else None
     problems = problems_in(asked.prices, Prices, "prices")
     if problems:
         raise UsageError(" ".join(problems))
-    return Prices(**asked.prices)
+    return Prices(**{"effects": effects, **asked.prices})
 
 
 def _changed_settings(settings: Guards | Limits | Prices) -> dict[str, Any]:
