@@ -17,6 +17,7 @@ from camdf.cli.parser import add_json, check_output, notes_stream, print_json, r
 from camdf.cli.policy import add_engine, moved_as_json, print_moved_and_what_to_run, uncensored_tasks
 from camdf.cli.tools import add_prices, add_scorer_mismatch, chosen_prices, chosen_renames
 from camdf.errors import DataError, UsageError, require
+from camdf.gate.privilege import Privilege
 from camdf.policies.artifact import load
 from camdf.runtime.files import whole_file, write_whole
 from camdf.runtime.progress import shown
@@ -71,6 +72,12 @@ def add_audit(audit: argparse.ArgumentParser) -> None:
     period.add_argument("--since", type=read_time, help="where the later period begins, as 2026-01-31")
     period.add_argument("--split", type=float, default=0.5, help="or its place among the tasks in time (default: 0.5)")
     audit.add_argument("--since-fit", type=Path, metavar="POLICY", help="say what has moved since this policy's fit")
+    audit.add_argument(
+        "--privilege",
+        type=Path,
+        metavar="FILE",
+        help="say which tools with effects were exposed and used, by what camdf privilege wrote (.json)",
+    )
     add_scorer_mismatch(audit)
     add_json(audit)
     audit.set_defaults(run=_run_audit)
@@ -198,9 +205,18 @@ def _write_statistics(path: Path, tools: dict[str, ToolStatistics], used: Usage)
 
 def _run_audit(options: argparse.Namespace) -> int:
     from camdf.evaluation.assess import moved_since_fit
-    from camdf_traces.audit import TaskLists, audit, audit_json, audit_text, read_tasks
+    from camdf_traces.audit import (
+        TaskLists,
+        audit,
+        audit_json,
+        audit_text,
+        exposed_tools,
+        exposure_text,
+        read_tasks,
+    )
 
     renames = chosen_renames(options)
+    privilege = None if options.privilege is None else Privilege.from_file(options.privilege)
     moved: tuple[Moved, ...] = ()
     if options.since_fit is not None:
         policy = load(options.since_fit, renamed=renames)
@@ -212,10 +228,14 @@ def _run_audit(options: argparse.Namespace) -> int:
         TaskLists.from_logged(logged) if is_log(options, options.data) else read_tasks(options.data).renamed(renames)
     )
     audited = audit(tasks, since=options.since, split=options.split)
+    exposed = [] if privilege is None else exposed_tools(tasks, privilege)
     if options.json:
-        print_json(audit_json(audited) | {"moved": moved_as_json(moved)})
+        told = {"moved": moved_as_json(moved), "exposed": list(map(asdict, exposed))}
+        print_json(audit_json(audited) | told)
     else:
         print(audit_text(audited))
+        if privilege is not None:
+            print(f"\n{exposure_text(exposed, len(tasks))}")
         print_moved_and_what_to_run(options, options.since_fit, moved)
     return 0
 
