@@ -163,7 +163,9 @@ class ToolGate(AgentMiddleware):
         call = request.tool_call
         tool = self._with_server(request.tool or Tool(call["name"]))
         words = self.gate.refusal(tool, request.state.get("camdf_may_run"), call["args"])
-        return ToolMessage(words, tool_call_id=call["id"], status="error") if words else None
+        if not words:
+            return None
+        return ToolMessage(words, name=call["name"], tool_call_id=call["id"], status="error")
 
     def _with_own_arguments(self, request: Any) -> Any:
         """A call of the tool search with what its two functions take, whatever the model wrote."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -558,6 +560,14 @@ def test_defer_marks_what_is_cut_where_the_request_has_a_tool_search(model: Scri
 
 def test_the_page_shows_what_the_example_prints() -> None:
     assert shows(ROOT / "docs" / "integrations" / "langchain.md", ROOT / "examples" / "with_langchain.py")
+
+
+def test_the_example_of_a_privilege_refuses_what_a_mail_orders_and_runs_what_the_user_asks_for() -> None:
+    program = ROOT / "examples" / "least_privilege.py"
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    outcomes = [line for line in done.stdout.splitlines() if "transfer_money: " in line]
+    assert ["did not run" in line for line in outcomes] == [True, False, True, False]
 
 
 def with_danger(deleted: list[str]) -> list[BaseTool]:
