@@ -36,18 +36,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, Policy, Start, Tool
+from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, Policy, Prices, Start, Tool
 from camdf.gate import Gate, Privilege
 from camdf.gate.guessed_effects import guessed_effect
 from camdf.policies.rules import FirstDay
+from camdf.prices import DANGER
 
 VERSION = "v1.2.2"
 SUITES = ("workspace", "travel", "banking", "slack")
 
-DANGER = {"read": 0.01, "write": 1.0, "egress": 2.0}
-"""What a tool costs where danger has a price, in no unit."""
+PRESSURES = [round(0.003 * 1.08**step, 6) for step in range(60)]
+"""Of a tool that costs 1, as all do where danger has no price, and as one that writes does where it has."""
 
-PRESSURES = [0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1]
+MOST = 12
+"""How many of the best tools may run, at most, where so many do."""
+
 FOLDS = 4
 COVERED = (0.87, 0.93)
 """Of the points of a frontier the one with the fewest orders that can run, where at least so many tasks are covered."""
@@ -335,7 +338,7 @@ def measured(may_run: Mapping[Task, frozenset[str]]) -> Point:
 def gate_for(suite: str, policy: Policy, payoff: Payoff, *, danger: bool = False) -> Gate:
     """A gate that binds, for the tools of a suite."""
     effects = effects_of(suite)
-    prices = (lambda tool: DANGER[effects[tool.name]]) if danger else None
+    prices = Prices(effects=DANGER) if danger else None
     return Gate(policy, SCORER, payoff, prices=prices, tool_search=True, privilege=Privilege(effects))
 
 
@@ -380,14 +383,16 @@ def folds() -> Mapping[Task, int]:
     return dealt
 
 
-def fitted(held_out: Callable[[Task, Task], bool], identity: bool) -> dict[Task, Policy]:
+def fitted(
+    held_out: Callable[[Task, Task], bool], *, identity: bool = True, remember: bool = False
+) -> dict[Task, Policy]:
     """The policy for each task, learned from tasks that are not held out from it."""
     policies: dict[frozenset[Task], Policy] = {}
     found: dict[Task, Policy] = {}
     for task in tasks():
         known = frozenset(other for other in tasks() if not held_out(task, other))
         if known not in policies:
-            policy = ExpectedPayoffBySet(prior="similarity", identity=identity)
+            policy = ExpectedPayoffBySet(prior="similarity", identity=identity, remember=remember)
             policies[known] = policy.fit(logged(sorted(known)), Payoff(0.05, "partial"))
         found[task] = policies[known]
     return found
@@ -404,17 +409,23 @@ def other_suites(task: Task, other: Task) -> bool:
 def frontier(policies: Mapping[Task, Policy], *, danger: bool) -> list[Point]:
     """What learned policies come to at each cost pressure, by gates that bind."""
     points: list[Point] = []
+    unit = DANGER["write"] if danger else 1.0
     for pressure in PRESSURES:
-        gates: dict[int, Gate] = {}
-        may_run: dict[Task, frozenset[str]] = {}
-        for task, policy in policies.items():
-            key = hash((id(policy), task.suite))
-            if key not in gates:
-                gates[key] = gate_for(task.suite, policy, Payoff(pressure, "partial"), danger=danger)
-            may_run[task] = gates[key].decide(asked(task), tools_of(task.suite)).may_run or frozenset()
-        points.append(measured(may_run))
+        points.append(measured(by_policies(policies, Payoff(pressure / unit, "partial"), danger=danger)))
         progress(f"  cost pressure {pressure}: {points[-1]}")
     return points
+
+
+def by_policies(policies: Mapping[Task, Policy], payoff: Payoff, *, danger: bool) -> dict[Task, frozenset[str]]:
+    """What may run by the gate of each task's policy."""
+    gates: dict[tuple[int, str], Gate] = {}
+    may_run: dict[Task, frozenset[str]] = {}
+    for task, policy in policies.items():
+        key = (id(policy), task.suite)
+        if key not in gates:
+            gates[key] = gate_for(task.suite, policy, payoff, danger=danger)
+        may_run[task] = gates[key].decide(asked(task), tools_of(task.suite)).may_run or frozenset()
+    return may_run
 
 
 def at_least(points: Iterable[Point], covered: float) -> Point | None:
@@ -426,7 +437,8 @@ def progress(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
 
 
-def rules(*, learns: bool) -> dict[str, Point]:
+def rules(*, learns: bool) -> tuple[dict[str, Point], dict[str, list[Point]]]:
+    """The points of the table, and the frontiers from which some of them are."""
     everything = {task: frozenset(effects_of(task.suite)) for task in tasks()}
     gates = {suite: gate_for(suite, FirstDay(), Payoff(0.0)) for suite in SUITES}
     found = {
@@ -435,22 +447,30 @@ def rules(*, learns: bool) -> dict[str, Point]:
         "a privilege, no labels": measured(by_gates(lambda task: gates[task.suite])),
         "exactly the tools of the task": measured({task: task.needs for task in tasks()}),
     }
+    frontiers = {
+        "the best so many, no search": [measured(best(count)) for count in range(MOST + 1)],
+        **{name: [found[name]] for name in ("a privilege, no labels", "exactly the tools of the task")},
+    }
     if not learns:
-        return found
+        return found, frontiers
     progress("learning from labels of the same suite")
-    learned = fitted(same_suite, True)
-    progress("three frontiers")
+    learned = fitted(same_suite)
+    recalling = fitted(same_suite, remember=True)
+    progress("four frontiers")
     curves = {
         "a privilege, labels of the suite, all tools cost the same": frontier(learned, danger=False),
         "a privilege, labels of the suite, danger has a price": frontier(learned, danger=True),
-        "a privilege, labels of other suites, danger has a price": frontier(fitted(other_suites, False), danger=True),
+        "a privilege, labels of the suite and past tasks, danger has a price": frontier(recalling, danger=True),
+        "a privilege, labels of other suites, danger has a price": frontier(
+            fitted(other_suites, identity=False), danger=True
+        ),
     }
     for name, points in curves.items():
         for covered in (0.8, *COVERED):
             point = at_least(points, covered)
             if point is not None:
                 found[f"{name}, {covered:.0%} covered"] = point
-    return found
+    return found, {**frontiers, **curves}
 
 
 class Replay(NamedTuple):
@@ -545,8 +565,9 @@ def main() -> None:
     parser.add_argument("--check", type=Path)
     parser.add_argument("--pairs", type=int, help="replay so many pairs instead of all")
     options = parser.parse_args()
-    points = rules(learns=options.pairs is None)
+    points, frontiers = rules(learns=options.pairs is None)
     rows: dict[str, Any] = {"rules": {name: point._asdict() for name, point in points.items()}}
+    rows["frontiers"] = {name: [list(point) for point in curve] for name, curve in frontiers.items()}
     rows["replay"] = {name: counts._asdict() for name, counts in replays(options.pairs).items()}
     print(table(rows))
     print(replay_table(rows))

@@ -1,4 +1,5 @@
-"""Draws the pictures of traces/docs/compare.md, docs/poison.md and docs/recourse.md as bars, from results/.
+"""Draws the pictures of traces/docs/compare.md, docs/poison.md and docs/recourse.md as bars, and that of
+docs/privilege.md as lines, from results/.
 
 python docs/evidence_pictures.py
 """
@@ -6,7 +7,7 @@ python docs/evidence_pictures.py
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,18 @@ ATTACKS = (
 Groups = Mapping[str, Mapping[str, float]]
 """Shares from 0 to 1, by group and by what the legend calls them."""
 
+Curves = Mapping[str, Sequence[Sequence[float]]]
+"""Pairs of shares, by what the legend calls them."""
+
+LINE_COLORS = ("#8d99ae", "#24403c", "#f4a259", "#8ecae6", "#00897b", "#6a4c93", "#b23a48")
+EDGE = 60
+TOP = 30
+SQUARE = 360
+"""Where the picture of pairs begins, and its side."""
+
+MARKED = 13
+"""A curve of no more points than this has a mark at each."""
+
 
 def bars(groups: Groups) -> str:
     """Shares as horizontal bars."""
@@ -53,9 +66,51 @@ def bars(groups: Groups) -> str:
             parts.append(f'<text x="{LEFT + 6 + width:g}" y="{y + 13}">{share:.0%}</text>')
             y += LINE
         y += GAP
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" width="{WIDTH}" height="{y}">'
+    return _drawing(WIDTH, y, parts)
+
+
+def _drawing(width: int, height: int, parts: Sequence[str]) -> str:
+    """A picture of these parts."""
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
     style = "<style>text { font: 13px sans-serif; fill: #24403c }</style>"
-    return "\n".join([head, style, f'<rect width="{WIDTH}" height="{y}" fill="#ffffff"/>', *parts, "</svg>\n"])
+    return "\n".join([head, style, f'<rect width="{width}" height="{height}" fill="#ffffff"/>', *parts, "</svg>\n"])
+
+
+def lines(curves: Curves) -> str:
+    """Shares against shares: a line a curve, or a mark where it has one point, each with its name beside it."""
+    bottom = TOP + SQUARE
+    parts = [f'<text x="{EDGE}" y="18">injected orders that can run</text>']
+    for tenth in range(0, 11, 2):
+        share = f"{tenth / 10:.0%}"
+        x, y = _place((tenth / 10, tenth / 10))
+        parts.append(f'<path d="M{EDGE} {y:g}H{EDGE + SQUARE}M{x:g} {TOP}V{bottom}" stroke="#e3e8e7"/>')
+        parts.append(f'<text x="{EDGE - 8}" y="{y + 4:g}" text-anchor="end">{share}</text>')
+        parts.append(f'<text x="{x:g}" y="{bottom + 18}" text-anchor="middle">{share}</text>')
+    parts.append(f'<text x="{EDGE + SQUARE}" y="{bottom + 38}" text-anchor="end">tasks covered</text>')
+    for number, (name, points) in enumerate(curves.items()):
+        color = LINE_COLORS[number]
+        y = TOP + 12 + 40 * number
+        parts.append(f'<rect x="{EDGE + SQUARE + 20}" y="{y - 10}" width="12" height="12" fill="{color}"/>')
+        for row, words in enumerate(name.split("\n")):
+            parts.append(f'<text x="{EDGE + SQUARE + 38}" y="{y + 16 * row}">{escape(words)}</text>')
+        places = [_place(point) for point in points]
+        path = "L".join(f"{x:g} {y:g}" for x, y in places)
+        parts.append(f'<path d="M{path}" fill="none" stroke="{color}" stroke-width="2"/>')
+        if len(places) <= MARKED:
+            parts += [f'<circle cx="{x:g}" cy="{y:g}" r="4" fill="{color}"/>' for x, y in places]
+    return _drawing(WIDTH, bottom + 48, parts)
+
+
+def _place(point: Sequence[float]) -> tuple[float, float]:
+    """Where a pair of shares stands in the picture."""
+    x, y = point
+    return round(EDGE + SQUARE * x, 1), round(TOP + SQUARE * (1 - y), 1)
+
+
+def privilege_curves() -> Curves:
+    """Of what may run, tasks of AgentDojo that are covered against injected orders that can run."""
+    stored = _stored("injected_orders")
+    return {words: stored["frontiers"][name] for name, words in FRONTIERS.items()}
 
 
 def compare_groups() -> Groups:
@@ -96,8 +151,23 @@ def recourse_groups() -> Groups:
 
 
 _FIRST = ("everyday", "Start", "cold start")
-DRAWN = {"compare": compare_groups, "poison": poison_groups, "recourse": recourse_groups}
-"""What each picture shows."""
+FRONTIERS = {
+    "the best so many, no search": "the best 1, 2, 3 ... tools,\nno search",
+    "a privilege, no labels": "a privilege,\nno labels",
+    "a privilege, labels of other suites, danger has a price": "labels of other suites,\ndanger has a price",
+    "a privilege, labels of the suite, all tools cost the same": "labels of the suite,\nall tools cost the same",
+    "a privilege, labels of the suite, danger has a price": "labels of the suite,\ndanger has a price",
+    "a privilege, labels of the suite and past tasks, danger has a price": "the same, and it\nrecalls past tasks",
+    "exactly the tools of the task": "exactly the tools\nof the task",
+}
+"""What the picture of docs/privilege.md shows, and how it is called there."""
+DRAWN: Mapping[str, Callable[[], str]] = {
+    "compare": lambda: bars(compare_groups()),
+    "poison": lambda: bars(poison_groups()),
+    "recourse": lambda: bars(recourse_groups()),
+    "privilege": lambda: lines(privilege_curves()),
+}
+"""Each picture by its name."""
 
 
 def _stored(name: str) -> Any:
@@ -105,8 +175,8 @@ def _stored(name: str) -> Any:
 
 
 def main() -> None:
-    for name, groups in DRAWN.items():
-        (PICTURES / f"{name}.svg").write_text(bars(groups()), encoding="utf-8")
+    for name, drawn in DRAWN.items():
+        (PICTURES / f"{name}.svg").write_text(drawn(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -122,8 +122,8 @@ def test_the_drawing_is_what_its_script_draws_and_each_layer_stands_below_the_on
 
 def test_the_pictures_of_evidence_are_drawn_from_what_is_stored() -> None:
     script = runpy.run_path(str(ROOT / "docs" / "evidence_pictures.py"))
-    for name, groups in script["DRAWN"].items():
-        assert text(ROOT / "docs" / "pictures" / f"{name}.svg") == script["bars"](groups()), name
+    for name, drawn in script["DRAWN"].items():
+        assert text(ROOT / "docs" / "pictures" / f"{name}.svg") == drawn(), name
 
 
 # The reference.
