@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from camdf import ExpectedPayoffBySet, LoggedTasks, Payoff, Rankings, cold_start
@@ -103,6 +103,7 @@ def test_the_curvature_of_labels_is_how_their_gradient_changes(seed: int, flips:
 
 
 @settings(max_examples=20, deadline=None)
+@example(seed=136, tools=2)  # the loss falls slowly for long
 @given(seeds, st.integers(0, 3))
 def test_a_search_among_labels_that_may_be_flipped_ends_where_nothing_pulls(seed: int, tools: int) -> None:
     """By what labels are expected to curve alone, contradicted sure predictions take more steps than there may be."""

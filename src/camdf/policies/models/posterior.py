@@ -145,7 +145,8 @@ def log_loss(z: Floats, labels: Floats, flips: float) -> Floats:
 def most_likely(rows: Rows, before: Belief, flips: float, start: Fitted | None = None) -> Fitted:
     """The minimum, by Newton's method from `start` or from what was likeliest before.
 
-    A step that makes the loss rise is halved.
+    A step that makes the loss rise is halved. Where labels may be flipped, the loss can fall slowly for long, so a step
+    is doubled for as long as that makes it fall further.
     """
 
     def measured(at: Fitted) -> tuple[Fitted, Floats]:
@@ -165,6 +166,12 @@ def most_likely(rows: Rows, before: Belief, flips: float, start: Fitted | None =
             if share < SMALLEST_SHARE:
                 return here
             there, chance = measured(here.moved(step, share))
+        while flips and share >= 1.0 and not last:
+            further, chance_there = measured(here.moved(step, 2 * share))
+            if further.loss >= there.loss:
+                break
+            share *= 2
+            there, chance = further, chance_there
         here = there
         if last:
             break
