@@ -107,10 +107,8 @@ class ToolGate(BasePlugin):
             noted = [*contents[place].parts, types.Part(text=note)]
             contents[place] = contents[place].model_copy(update={"parts": noted})
         llm_request.contents = contents
-        if offered:
-            config.tools = [types.Tool(function_declarations=offered), *hosted]
-        else:
-            config.tools = hosted
+        functions = [types.Tool(function_declarations=offered)] if offered else []
+        config.tools = [*functions, *hosted]
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
         behind = LATEST.get(NONE).behind

@@ -10,7 +10,7 @@ where the model gets them again: it sees all that it wrote.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from copy import copy
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -112,7 +112,8 @@ class ToolGate:
             "tool_search": tool_search,
         }
         decision = yield "decide", question
-        self._bind(tools, decision)
+        if self.gate.privilege is not None and isinstance(tools, list):
+            tools[:] = [self._bound_tool(tool, decision) for tool in tools]
         searchable = natives if decision.search else {}
         behind = {name: tool for name, tool in searchable.items() if name not in decision.refused}
         request = {
@@ -134,7 +135,7 @@ class ToolGate:
                     hits = yield "find", {"query": query_of(call.arguments), "tools": behind.values()}
                     words = listing(hits, behind.values())
                 else:
-                    words = self._words_for(call, natives, behind, decision.may_run)
+                    words = self._words_for(call, natives, behind, decision)
                 if words:
                     answers.append(ChatMessage.from_tool(words, call))
             if not answers or len(answers) < len(calls) or len(replies) > 1:
@@ -142,19 +143,12 @@ class ToolGate:
             searched += [replies[0], *answers]
         return [_as_meant(reply, behind, searched, answers) for reply in replies]
 
-    def _bind(self, tools: Any, decision: GateDecision) -> None:
-        """Agents that a tool starts are bound to what may run here.
+    def _bound_tool(self, tool: Any, decision: GateDecision) -> Any:
+        """A tool whose agents, if it starts any, are bound to what may run here.
 
         Haystack has no hook around a tool. Its agent makes a list of its tools for each step, which it hands over here,
         and then runs those that are on it.
         """
-        if self.gate.privilege is not None and isinstance(tools, list):
-            tools[:] = [self._bound_tool(tool, decision) for tool in tools]
-
-    def _bound_tool(self, tool: Any, decision: GateDecision) -> Any:
-        def invoke(**arguments: Any) -> Any:
-            with running_for(self.gate.privilege, decision.may_run):
-                return tool.invoke(**arguments)
 
         async def invoke_async(**arguments: Any) -> Any:
             with running_for(self.gate.privilege, decision.may_run):
@@ -163,13 +157,11 @@ class ToolGate:
         if not isinstance(tool, Tool):
             return tool
         bound: Any = copy(tool)
-        bound.invoke = invoke
+        bound.invoke = running_for(self.gate.privilege, decision.may_run)(tool.invoke)
         bound.invoke_async = invoke_async
         return bound
 
-    def _words_for(
-        self, call: Any, natives: dict[str, Any], behind: dict[str, Any], may_run: Collection[str] | None
-    ) -> str:
+    def _words_for(self, call: Any, natives: dict[str, Any], behind: dict[str, Any], decision: GateDecision) -> str:
         """What a model is told whose call runs nothing; "" for a call that the agent runs."""
         name = call.tool_name
         arguments = call.arguments
@@ -178,7 +170,7 @@ class ToolGate:
             if isinstance(read, str):
                 return read
             name, arguments = read
-        return self.gate.refusal(natives[name], may_run, arguments) if name in natives else ""
+        return self.gate.refusal(natives[name], decision.may_run, arguments) if name in natives else ""
 
 
 def _declared(tool: Any) -> Any:

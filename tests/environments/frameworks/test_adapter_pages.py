@@ -49,7 +49,7 @@ def test_a_missing_extra_is_named(name: str, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("name", NEEDED)
 def test_an_adapter_is_read_in_one_sitting(name: str) -> None:
-    """At most 165 lines, without blank ones, docstrings and imports; binding the agents that a tool starts took 14."""
+    """At most 158 lines, without blank ones, docstrings and imports; binding the agents that a tool starts took 8."""
     source = (ROOT / "src" / "camdf" / "integrations" / f"{name}.py").read_text(encoding="utf-8")
     texts = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr | ast.Import | ast.ImportFrom)]
     left_out = {
@@ -59,7 +59,7 @@ def test_an_adapter_is_read_in_one_sitting(name: str) -> None:
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     }
     code = [line for at, line in enumerate(source.splitlines(), 1) if line.strip() and at not in left_out]
-    assert len(code) <= 165
+    assert len(code) <= 158
 
 
 def watch_google_adk() -> None:
