@@ -364,6 +364,11 @@ def test_the_cache_mark_moves_to_the_last_tool_that_is_loaded() -> None:
     assert tools[-1]["cache_control"] == mark  # the harness's own list is untouched
 
 
+def test_a_tool_without_a_name_is_not_taken_for_the_one_that_has_the_cache_mark() -> None:
+    nameless = Tool("", "Does something.", {"type": "object"})
+    assert gate_of().decide(BOOKING, [nameless, *TOOLS]).tools == gate_of().decide(BOOKING, TOOLS).tools
+
+
 def test_allow_leaves_the_list_and_names_what_may_be_called() -> None:
     decision = gate_of(mode="allow").decide(BOOKING, TOOLS)
     assert decision.tools == TOOLS

@@ -166,7 +166,10 @@ def test_no_call_of_any_kind_raises_adds_a_tool_or_loses_one(data: st.DataObject
             decision = asyncio.run(gate.adecide(task, tools, **more))
         assert isinstance(decision, GateDecision)
         named = [*decision.kept, *decision.cut, *decision.refused]
-        assert len(named) == len(set(named)) == len(tools)
+        assert len(named) == len(set(named)) >= len(tools)
+        if len(named) > len(tools):  # a history names others that it may not bring to the model
+            assert isinstance(task, list)
+            assert len(decision.kept) + len(decision.cut) <= len(tools)
         listed = len(decision.kept) if decision.mode == "drop" else len(decision.kept) + len(decision.cut)
         assert len(decision.tools) == listed
         if gate.mode in ("allow", "shadow"):

@@ -68,8 +68,8 @@ class Catalogue:
     characters: int = 0
     """How much scorers read of the tools."""
 
-    marked: str = ""
-    """Key of the last tool that says where a cached prompt ends; "" where none does."""
+    marked: str | None = None
+    """Key of the last tool that says where a cached prompt ends; None where none does: a tool may have no name."""
 
     bound: frozenset[str] = frozenset()
     """Keys of the tools that run only where something brings them, where the gate has a privilege."""

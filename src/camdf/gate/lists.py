@@ -28,13 +28,13 @@ EMPTY = {"type": "object", "properties": {}}
 
 
 def list_for_the_model(
-    mode: Mode, natives: Mapping[str, Any], kept: Sequence[str], cut: Sequence[str], marked: str = ""
+    mode: Mode, natives: Mapping[str, Any], kept: Sequence[str], cut: Sequence[str], marked: str | None = None
 ) -> list[Any]:
     """The tools for the model; `natives` are those that may be offered, in the order of the request.
 
     `marked` is the key of the last of them that says where a cached prompt ends (`last_marked`).
     """
-    mark = natives.get(marked)
+    mark = None if marked is None else natives[marked]
     if mode == "drop":
         return _with_mark_on_last([natives[key] for key in kept], mark)
     if mode == "append":
@@ -113,13 +113,13 @@ def _with_mark_on_last(loaded: list[Any], marked: Any) -> list[Any]:
     return [*moved[:-1], {**moved[-1], MARK: _cache_mark(marked)}]
 
 
-def last_marked(natives: Mapping[str, Any]) -> str:
-    """The key of the last tool of a request that says where a cached prompt ends; "" where none does."""
+def last_marked(natives: Mapping[str, Any]) -> str | None:
+    """The key of the last tool of a request that says where a cached prompt ends; None where none does."""
     for key in reversed(list(natives)):
         native = natives[key]
         if isinstance(native, (dict, Mapping)) and _cache_mark(native):
             return key
-    return ""
+    return None
 
 
 def _cache_mark(native: Mapping[str, Any]) -> Any:
