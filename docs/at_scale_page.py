@@ -1,4 +1,4 @@
-"""Writes docs/at-scale.md from what is stored in results: spark.json, at_scale.json, reading.json, simulated_day.json.
+"""Writes docs/at-scale.md from what is stored in results, in the files that `STORED` names.
 
 python docs/at_scale_page.py
 """
@@ -16,7 +16,7 @@ from camdf_traces.days import SPANS_A_BUCKET
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
 
-STORED = ("spark.json", "at_scale.json", "reading.json", "simulated_day.json")
+STORED = ("spark.json", "at_scale.json", "reading.json", "simulated_day.json", "mining.json", "clickhouse.json")
 SPANS = 100e9
 SPANS_A_PARTITION = 500_000
 SPLIT_MB = 128
@@ -51,7 +51,14 @@ for five thousand times as many: arithmetic on the measured figures, and what st
 """
 
 
-def page(spark: dict[str, Any], scale: dict[str, Any], reading: dict[str, Any], day: dict[str, Any]) -> str:
+def page(
+    spark: dict[str, Any],
+    scale: dict[str, Any],
+    reading: dict[str, Any],
+    day: dict[str, Any],
+    mining: dict[str, Any],
+    clickhouse: dict[str, Any],
+) -> str:
     """The page."""
     largest = spark["growth"]["sizes"][-1]
     spans = largest["spans"]
@@ -59,7 +66,8 @@ def page(spark: dict[str, Any], scale: dict[str, Any], reading: dict[str, Any], 
     stored = largest["MB read"] * 1e6 / spans
     moved = largest["MB shuffled"] * 1e6 / spans
     work = largest["processor seconds"] / spans
-    parts = [HEAD, *prices(stored, work, reading), *start(reading, stored, work), *shuffle(stored, moved), *source()]
+    parts = [HEAD, *which_engine(work, reading, mining, clickhouse), *prices(stored, work, reading)]
+    parts += [*start(reading, stored, work), *shuffle(stored, moved), *source()]
     parts += [*buckets(day), *sampling(spans, tasks, stored), *curve(scale), *engines()]
     return "\n".join(map(wrapped, parts)) + "\n"
 
@@ -70,6 +78,49 @@ def wrapped(line: str) -> str:
         return line
     indent = "  " if line.startswith("- ") else ""
     return textwrap.fill(line, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def which_engine(work: float, reading: dict[str, Any], mining: dict[str, Any], clickhouse: dict[str, Any]) -> list[str]:
+    """Which engine is for whom, by what each takes for a span."""
+    mined = mining["polars"]["processor seconds"] / mining["polars"]["spans"] * 1e6
+    of_files = reading["genai"]["read into span tables"]
+    stored = clickhouse[max(clickhouse, key=int)]
+    spans = stored["spans"]
+    own, other = (stored[name]["processor seconds to read"] / spans * 1e6 for name in ("ClickHouse", "Parquet"))
+    engine = stored["ClickHouse"]["processor seconds of the engine"] / spans * 1e6
+    sent = stored["ClickHouse"]["MB"] / stored["Parquet"]["MB"]
+    rows = {
+        "files on one machine | Polars": of_files + mined,
+        "ClickHouse, where traces are already | Polars": own + engine + mined,
+        "span tables in a lake | Spark": work * 1e6,
+    }
+    lines = []
+    for name, each in rows.items():
+        hours = SPANS * each / 1e6 / 3600
+        lines.append(f"| {name} | {each:.0f} | {hours:,.0f} | {_dollars_of_work(hours):,.0f} |")
+    return [
+        "## Which engine for whom",
+        "",
+        "| the traces are in | mined by | microseconds of processor a span | core hours a day | dollars a day |",
+        "| --- | --- | --- | --- | --- |",
+        *lines,
+        "",
+        "Each row is of a run of its own, so rows do not compare. That of ClickHouse is an upper bound: "
+        f"{spans:,} spans, read once by processes that had just begun, under a load of {stored['load']:.0f}. Only what "
+        "ran side by side compares, below.",
+        "",
+        f"- *One machine*: `camdf mine FOLDER`, of which {of_files:.0f} microseconds read OTLP. It holds 20 million "
+        "spans at once, and any number day by day (`--into`). For more, divide the traces by service and give each "
+        "machine some.",
+        "- *ClickHouse*: [`camdf mine clickhouse://...`](../traces/docs/clickhouse.md) exports nothing first. Of "
+        f"{spans:,} spans, reading took {own:.0f} microseconds and {engine:.0f} of the engine's, where Parquet of the "
+        f"same rows took {other:.0f}; {sent:.2f} times its bytes were sent (`python benchmarks/clickhouse.py`). One "
+        f"process reads a day, by these figures {_in_words(86_400e6 / (own + mined))} spans in a day: past that, read "
+        "each project or each table by a process of its own, or let the database write what it would send into a lake.",
+        "- *Spark*: where a lake holds span tables, or spans that a job makes into such. What reading OTLP takes comes "
+        "on top, once; the rest of this page is its plan.",
+        "",
+    ]
 
 
 def start(reading: dict[str, Any], stored: float, work: float) -> list[str]:
@@ -227,7 +278,7 @@ def sampling(spans: int, tasks: int, stored: float) -> list[str]:
         "```",
         "",
         f"A gate that explores with 1% leaves {learned * 0.01 / 1e6:,.0f} million tasks a day that saw every tool. "
-        "`camdf fit --explored-only` reads those alone.",
+        "`camdf fit --engine spark` samples those alone.",
         "",
     ]
 

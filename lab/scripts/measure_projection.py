@@ -52,7 +52,8 @@ def ways(embeddings: dict[str, Array]) -> dict[str, Callable[[str], Array]]:
 
 def main(arguments: Sequence[str]) -> None:
     """Print a line a way and domain, and the means over the nine domains and over the later domains."""
-    embeddings = embedded(requests(Path(arguments[0])), Embeddings(arguments[1]).encoded)
+    texts = requests(Path(arguments[0]), (*domains.DOMAINS, *domains.LATER_DOMAINS))
+    embeddings = embedded(texts, Embeddings(arguments[1]).encoded)
     for way, vectors in ways(embeddings).items():
         rows = {name: measures(embeddings[name], vectors(name)) for name in embeddings}
         rows["mean of the nine"] = _mean([rows[name] for name in NINE])

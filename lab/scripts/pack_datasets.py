@@ -1,10 +1,9 @@
 """Pack the evaluation data into the files that ship: `python scripts/pack_datasets.py FOLDER [TARGET] [--model MODEL]`.
 
-FOLDER holds `data` with the domains of `DOMAINS` and `second-look` with those of `LATER_DOMAINS`: one folder a domain
-with `tasks.jsonl`, `labels.jsonl`, `tools.json` and `scores/SCORER.jsonl`. TARGET is by default the package's own
-folder. MODEL is
-the folder of all-MiniLM-L6-v2, or its name for sentence-transformers; without it the vectors of the tasks are left as
-they are.
+FOLDER holds `data` with the domains of `DOMAINS`, `second-look` with those of `LATER_DOMAINS` and `none` with those of
+`MIXED_DOMAINS`: one folder a domain with `tasks.jsonl`, `labels.jsonl`, `tools.json` and `scores/SCORER.jsonl`. TARGET
+is by default the package's own folder. MODEL is the folder of all-MiniLM-L6-v2, or its name for sentence-transformers;
+without it the vectors of the tasks are left as they are. Vectors of MIXED_DOMAINS have a file of their own.
 
 The same input gives the same bytes, under one version of zlib and on one machine for the vectors. What is written is
 described in `camdf_lab.domains.shipped`: no request text and no description.
@@ -26,7 +25,7 @@ import numpy.typing as npt
 
 from camdf.core.rankings import LoggedTasks
 from camdf.scorers.embeddings import Embeddings, Encode
-from camdf_lab.domains.catalogue import DOMAINS, LATER_DOMAINS, Domain
+from camdf_lab.domains.catalogue import DOMAINS, LATER_DOMAINS, MIXED_DOMAINS, Domain
 from camdf_lab.domains.shipped import SCORE_UNITS, SELF_SELECTED
 
 TARGET = Path(__file__).parents[1] / "src" / "camdf_lab" / "domains" / "packed"
@@ -68,16 +67,21 @@ def pack(source: Path, domain: Domain) -> dict[str, Array]:
     return arrays
 
 
+FOLDERS = {"data": DOMAINS, "second-look": LATER_DOMAINS, "none": MIXED_DOMAINS}
+"""Where the files of each batch are."""
+
+
 def sources(folder: Path) -> dict[Domain, Path]:
     """Where each domain's files are."""
-    nine = {domain: folder / "data" / domain.name for domain in DOMAINS}
-    return nine | {domain: folder / "second-look" / domain.name for domain in LATER_DOMAINS}
+    return {domain: folder / name / domain.name for name, domains in FOLDERS.items() for domain in domains}
 
 
-def requests(folder: Path) -> dict[str, list[str]]:
-    """The texts of every domain's tasks in the order of its labels."""
+def requests(folder: Path, domains: Sequence[Domain]) -> dict[str, list[str]]:
+    """The texts of these domains' tasks in the order of their labels."""
     found = {}
     for domain, source in sources(folder).items():
+        if domain not in domains:
+            continue
         texts = {task["task_id"]: task["text"] for task in _records(source / "tasks.jsonl")}
         found[domain.name] = [texts[label["task_id"]] for label in _records(source / "labels.jsonl")]
     return found
@@ -99,12 +103,17 @@ def main_directions(vectors: Array) -> Array:
     return directions
 
 
-def pack_vectors(embeddings: Mapping[str, Array]) -> dict[str, Array]:
-    """The projection, from the requests of `DOMAINS` alone, and every domain's requests under it, 8 bits a number."""
+def projection_of(embeddings: Mapping[str, Array]) -> Array:
+    """(64, 384): from the requests of `DOMAINS` alone."""
     pooled = np.concatenate([embeddings[domain.name] for domain in DOMAINS])
-    arrays: dict[str, Array] = {"projection": main_directions(pooled).astype(np.float16)}
+    return main_directions(pooled).astype(np.float16)
+
+
+def pack_vectors(embeddings: Mapping[str, Array], projection: Array) -> dict[str, Array]:
+    """Every domain's requests under the projection, 8 bits a number."""
+    arrays: dict[str, Array] = {}
     for name, vectors in embeddings.items():
-        short = vectors @ arrays["projection"].astype(np.float64).T
+        short = vectors @ projection.astype(np.float64).T
         arrays[name] = np.rint(127 * short / np.abs(short).max(axis=1, keepdims=True)).astype(np.int8)
     return arrays
 
@@ -130,7 +139,12 @@ def main(arguments: Sequence[str]) -> None:
     options.target.mkdir(parents=True, exist_ok=True)
     files = {domain.name: pack(source, domain) for domain, source in sources(options.folder).items()}
     if options.model is not None:
-        files["task-vectors"] = pack_vectors(embedded(requests(options.folder), Embeddings(options.model).encoded))
+        encode = Embeddings(options.model).encoded
+        embeddings = embedded(requests(options.folder, (*DOMAINS, *LATER_DOMAINS)), encode)
+        directions = projection_of(embeddings)
+        files["task-vectors"] = {"projection": directions, **pack_vectors(embeddings, directions)}
+        mixed = embedded(requests(options.folder, MIXED_DOMAINS), encode)
+        files["task-vectors-mixed"] = pack_vectors(mixed, directions)
     total = 0
     for name, arrays in files.items():
         path = options.target / f"{name}.npz"

@@ -33,7 +33,8 @@ SHARED = Path(__file__).parents[3] / "shared"
 PACKAGE = Path(domains.__file__).parent
 
 
-ALL = (*domains.DOMAINS, *domains.LATER_DOMAINS)
+ALL = (*domains.DOMAINS, *domains.LATER_DOMAINS, *domains.MIXED_DOMAINS)
+MIXED = [domain.name for domain in domains.MIXED_DOMAINS]
 
 
 NAMES = [domain.name for domain in ALL]
@@ -100,6 +101,10 @@ DIGESTS = {
     "toolalpaca": "034ae6254fd2",
     "toolsandbox": "0826dfb7222b",
     "workbench": "f182e55aa380",
+    "bfcl-mixed": "2430344ead52",
+    "metatool-mixed": "a6611a45531d",
+    "sgd-first-message": "bd56b5ca993a",
+    "task-vectors-mixed": "f3fd231f36cc",
 }
 """What ships, file by file: the first digits of the SHA-256 over the names and contents of its arrays."""
 
@@ -117,6 +122,8 @@ def source() -> Path:
 
 def at(source: Path, domain: str) -> Path:
     """The folder of one domain in the source."""
+    if domain in MIXED:
+        return source / "none" / domain
     return source / ("second-look" if domain in LATER_DOMAINS else "data") / domain
 
 
@@ -141,7 +148,7 @@ def test_packed_rankings_equal_the_source_bit_by_bit(source: Path, domain: str, 
     scored = lines(folder / "scores" / f"{scorer}.jsonl")
     records = [{**label, **score} for label, score in zip(lines(folder / "labels.jsonl"), scored, strict=True)]
     tools = json.loads((folder / "tools.json").read_bytes())
-    keep_order = domain in ("seal-tools", "livemcpbench", "bfcl-multi-turn", *LATER_DOMAINS)
+    keep_order = domain in ("seal-tools", "livemcpbench", "bfcl-multi-turn", *LATER_DOMAINS, *MIXED)
 
     uniform = LoggedTasks.from_records(records, keep_order=keep_order)
     assert_same(domains.load(domain, scorer), uniform)
@@ -189,8 +196,9 @@ def test_no_request_text_and_no_description_ships(source: Path) -> None:
 
 def test_the_packed_files_stay_small_and_hold_only_what_is_described() -> None:
     packed = sorted((PACKAGE / "packed").iterdir())
-    assert sorted(path.stem for path in packed) == sorted([*NAMES, "made-up", "tool-sizes", "task-vectors"])
-    assert sum(path.stat().st_size for path in packed) < 1_500_000
+    more = ["made-up", "tool-sizes", "task-vectors", "task-vectors-mixed"]
+    assert sorted(path.stem for path in packed) == sorted([*NAMES, *more])
+    assert sum(path.stat().st_size for path in packed) < 2_300_000
     for domain in ALL:
         kinds = ("catalogue", "lengths", "ids", "scores")
         parts = {f"{part}.{scorer}" for part, scorer in product(kinds, domain.scorers)}
@@ -199,7 +207,9 @@ def test_the_packed_files_stay_small_and_hold_only_what_is_described() -> None:
         with np.load(PACKAGE / "packed" / f"{domain.name}.npz", allow_pickle=False) as pack:
             assert set(pack.files) == parts
     with np.load(PACKAGE / "packed" / "task-vectors.npz", allow_pickle=False) as pack:
-        assert set(pack.files) == {*NAMES, "projection"}
+        assert set(pack.files) == {*NAMES, "projection"} - set(MIXED)
+    with np.load(PACKAGE / "packed" / "task-vectors-mixed.npz", allow_pickle=False) as pack:
+        assert set(pack.files) == set(MIXED)
     assert set(domains.made_up_domains()) <= set(NAMES)
 
 
@@ -214,7 +224,7 @@ def test_what_ships_has_not_changed() -> None:
 
 def test_the_records_of_the_domains_give_their_sizes() -> None:
     assert sum(domain.tasks for domain in domains.DOMAINS) == 3145
-    assert len(set(NAMES)) == len(NAMES) == 17
+    assert len(set(NAMES)) == len(NAMES) == 20
     for domain in ALL:
         assert len(domains.tools(domain.name)) == domain.tools
         for scorer in domains.scorers(domain.name):
@@ -294,8 +304,9 @@ def test_vectors_are_packed_as_the_directions_of_the_projected_embeddings() -> N
     script = packing()
     embeddings = script.embedded(made, lambda texts: np.stack([vectors[text] for text in texts]))
     assert all((embeddings[name][-1] == vectors[made[name][-1]]).all() for name in NAMES)
-    packed = script.pack_vectors(embeddings)
-    matrix = packed["projection"].astype(float)
+    directions = script.projection_of(embeddings)
+    packed = script.pack_vectors(embeddings, directions)
+    matrix = directions.astype(float)
     assert matrix @ matrix.T == pytest.approx(np.eye(64), abs=2e-3)
     for name in NAMES:
         assert packed[name].dtype == np.int8

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -17,9 +18,11 @@ import camdf
 from camdf.cli import main
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, LoggedTasks
+from camdf.datasets.gather import renamed_gated
 from camdf.errors import DataError, UsageError
 from camdf.evaluation.compare import _RATE, ERROR, FEWEST_OF_AN_ARM, compare, half_width
 from camdf.evaluation.shadow import shadow_report
+from camdf.examples.mined import read_uncensored
 from camdf.prices import Prices
 from camdf_traces.arms import Arms, arms
 from camdf_traces.readers.values import gate_decision
@@ -414,18 +417,47 @@ def test_tasks_that_a_gate_had_cut_are_not_measured_or_promised_on(
     assert main(["calibrate", str(policy), "--budget", "1", str(cut)]) == 0
 
 
-@pytest.mark.parametrize("explored_only", [True, False])
 def test_a_policy_is_known_to_be_fitted_on_tasks_of_which_some_are_left_out(
-    explored_only: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = [spans(n, explored=n % 2 == 0) for n in range(40)]
     pq.write_table(arrow_table([span for run in runs for span in run]), tmp_path / "spans.parquet")
     tasks, policy = str(tmp_path / "tasks.parquet"), str(tmp_path / "policy.json")
     assert main(["mine", str(tmp_path / "spans.parquet"), "-o", tasks]) == 0
     fit = ["fit", tasks, "-o", policy, "--cost-pressure", "0.1", "--splits", "2"]
-    assert main([*fit, *(["--explored-only"] if explored_only else [])]) == 0
+    assert main(fit) == 0
     assert main(["calibrate", policy, tasks, "--min-sufficiency", "0.8"]) == 2
     assert says(capsys.readouterr().err, "fitted … these very tasks", "promise")
+
+
+@pytest.mark.parametrize(
+    ("policy", "offers", "learned"), [(None, True, True), ("score-threshold", True, False), (None, False, False)]
+)
+def test_a_fit_says_what_it_learned_from_tasks_that_a_gate_had_cut(
+    policy: str | None, offers: bool, learned: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [spans(n, explored=n % 2 == 0) for n in range(40)]
+    pq.write_table(arrow_table([span for run in runs for span in run]), tmp_path / "spans.parquet")
+    tasks = tmp_path / "tasks.parquet"
+    assert main(["mine", str(tmp_path / "spans.parquet"), "-o", str(tasks)]) == 0
+    table = pq.read_table(tasks)
+    offered = [["get"] if offers else None] * len(table)
+    place = table.column_names.index("offered")
+    pq.write_table(table.set_column(place, "offered", pa.array(offered, pa.list_(pa.string()))), tasks)
+    named = [] if policy is None else ["--policy", policy]
+    fit = ["fit", str(tasks), "-o", str(tmp_path / "policy.json"), "--cost-pressure", "0.1", "--splits", "2", *named]
+    capsys.readouterr()
+    assert main(fit) == 0
+    assert says(capsys.readouterr().out, "20 tasks", "gate had cut")
+    assert main([*fit, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["data"]["tasks"] == 20
+    assert document["gated"] == {"tasks": 20, "learned_from": learned}
+    renamed = read_uncensored(tasks).gated
+    assert (renamed is not None) == offers
+    if renamed is not None:
+        sent = renamed_gated(renamed, {"get": "zzz"})
+        assert [sent.logged.rankings.names(0)[i] for i in np.flatnonzero(sent.offered[0])] == ["zzz"]
 
 
 def test_the_page_has_the_stored_figures(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -313,7 +313,9 @@ def test_a_target_is_met_on_the_tasks(messy: Path, tmp_path: Path, capsys: pytes
     told = json.loads(capsys.readouterr().out)
     assert 3 < told["measured"]["tools"] <= 6.0, "tools that BM25 scores alike leave together"
     main(["evaluate", str(tmp_path / "p.json"), *log, "--mean-tools", "6", "--splits", "2"])
-    assert json.loads(capsys.readouterr().out)["payoff"]["cost_pressure"] == told["payoff"]["cost_pressure"]
+    written = capsys.readouterr()
+    (tools,) = [row["tools"] for row in json.loads(written.out)["results"].values() if row["margin"] is None]
+    assert tools == pytest.approx(6, rel=0.2) or says(written.err, "6 tools", "nearest", "search")
 
 
 def test_prices_need_definitions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

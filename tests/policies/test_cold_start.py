@@ -17,6 +17,7 @@ from camdf import ExpectedPayoffBySet, Payoff, Rankings, cold_start
 from camdf.core.probability import sigmoid
 from camdf.core.sets import shift_to_expect
 from camdf.errors import UsageError
+from camdf.evaluation.replay import all_handed_over
 from camdf.policies.artifact import from_json, to_json
 from camdf.policies.cold_start import TOOLS_PER_LIST, told_tools_per_task
 from camdf.policies.models.prior import FILE, KINDS, shipped_prior
@@ -148,15 +149,14 @@ def test_a_model_refuses_a_number_of_tools_that_no_list_has() -> None:
 
 
 @kinds
-@pytest.mark.parametrize("payoff", [*PAYOFFS, Payoff(0.0), Payoff(0.0, "partial")], ids=str)
-def test_scores_that_are_all_zero_are_no_signal(scores: str, payoff: Payoff) -> None:
-    """A gate then leaves the list as it is; a policy that was fitted on longer lists believed in all of them."""
-    fitted = ExpectedPayoffBySet(prior=scores).fit(domains.load("seal-tools", "bm25").take(slice(20)), Payoff(0.1))
-    silent, rankings = dict.fromkeys("abcde", 0.0), {"a": 0.9, "b": 0.3}
-    for policy in (cold_start(scores), fitted):
-        decided = policy.decide(Rankings.from_scores([silent, rankings]), payoff).acquired
-        assert not decided[0].any()
-        assert not policy.leaving_pressures(Rankings.from_scores(silent), payoff.value, 0.0).any()
+@pytest.mark.parametrize("payoff", PAYOFFS, ids=str)
+def test_that_scores_say_nothing_is_the_gates_to_say(scores: str, payoff: Payoff) -> None:
+    """Its policy decides on lists that are all zero as on any others; what comes of that is handed over to nobody."""
+    silent = Rankings.from_scores(dict.fromkeys("abcde", 0.0))
+    decisions = cold_start(scores).decide(silent, payoff)
+    handed = all_handed_over(silent, replace(decisions, acquired=silent.listed & (silent.tool_ids == 0)))
+    assert handed.all()
+    assert not all_handed_over(silent, decisions, searches=True).any()
 
 
 def test_telling_how_many_tools_tasks_need_leaves_the_policy_that_is_told_as_it_was() -> None:

@@ -144,8 +144,7 @@ def test_padding_and_batches_do_not_change_where_candidates_leave(kind: str, val
 def test_a_task_is_sufficient_below_the_first_required_tool_to_leave(kind: str, value: str) -> None:
     policy, logged = fitted(kind, value, False), fresh(False)
     below = sufficient_below(logged, leaving_pressures(policy, logged.rankings, value))
-    silent = (logged.rankings.scores.max(axis=1) == 0) & (kind == "expected-payoff-by-set")  # which it takes nothing of
-    assert np.array_equal(below == 0, (logged.missing > 0) | (silent & (logged.n_required > 0)))
+    assert np.array_equal(below == 0, logged.missing > 0)
     assert np.isinf(below[logged.n_required == 0]).all()
     for pressure in (0.003, 0.04, 0.11, 0.3):
         assert np.array_equal(sufficiency(policy, logged, Payoff(pressure, value)), below > pressure)

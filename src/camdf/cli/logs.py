@@ -10,6 +10,7 @@ from pathlib import Path
 
 from camdf.cli.parser import notes_stream
 from camdf.cli.tools import TOOLS_FILE, add_renamed, chosen_renames, tools_in_file, usual_scorer
+from camdf.datasets.triggers import is_triggers
 from camdf.errors import DataError, UsageError
 from camdf.examples.mined import SCORED_BY, is_mined
 from camdf.examples.text_logs import RankedLog, TextLog, is_text_log, rank_log, read_text_log
@@ -78,7 +79,9 @@ def _columns_by_meaning(written: str) -> dict[str, str]:
 
 def is_log(options: argparse.Namespace, data: Path) -> bool:
     """Whether a command is to read a log of requests: its tools are named, and it has no scores."""
-    return options.tools is not None and not is_mined(data) and is_text_log(data)
+    if options.tools is None:
+        return False
+    return is_triggers(data) or (not is_mined(data) and is_text_log(data))
 
 
 def with_hint(error: DataError, data: Path) -> DataError:

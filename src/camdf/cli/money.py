@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from camdf.cli.logs import listed_tools
+from camdf.cli.parser import notes_stream
 from camdf.cli.tools import read_prices
 from camdf.core.payoff import VALUES, Payoff
 from camdf.errors import UsageError
@@ -16,7 +18,9 @@ from camdf.gate.catalogue import cost_function, effects_of_tools
 from camdf.gate.privilege import Privilege
 from camdf.gate.settings import Guards
 from camdf.gate.worth import Conversation
-from camdf.policies.pressure import pressure_for_coverage, pressure_for_estimate, pressure_for_tools
+from camdf.policies.pressure import pressure_for_coverage, pressure_for_estimate
+from camdf.policies.registry import POLICIES
+from camdf.policies.rules import TopK
 from camdf.policies.training import FittedEffects
 from camdf.prices import DANGER, Prices
 from camdf.tools import Effect
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
 AS_FITTED = "default: as in its fit"
 FOUND = 0.9
 """How often a search finds the tool that was missed. An example, as the prices of `Prices` are: measure your own."""
+
+NEAR_ENOUGH = 0.05
+"""By what share the tools of a task may be off the number that --mean-tools names, before it is said."""
 
 DEFINITIONS = 3
 """About how many definitions a search answers with."""
@@ -173,12 +180,32 @@ def on_tasks(
         parts = [(fitted, unseen.needing(effects.exposing)) for fitted, unseen in held_out(payoff)]
         return pressure_for_coverage(parts, payoff.value, payoff.recourse, covered=options.covered)
     if _is_given(options, "mean_tools"):
-        fitted = policy(payoff)
-        return pressure_for_tools(fitted, logged, payoff.value, payoff.recourse, tools=options.mean_tools)
+        from camdf.evaluation.calibrate import pressure_for_handed_over  # which most commands never need
+
+        asked = options.mean_tools
+        nearest, given = pressure_for_handed_over(held_out(payoff), payoff.value, payoff.recourse, tools=asked)
+        if abs(given - asked) > NEAR_ENOUGH * asked:
+            print(
+                f"No cost pressure gives {asked:g} tools a task. The nearest gives {given:.1f}, on tasks that a policy "
+                "was not fitted on. If nothing is worth loading, a gate without a tool search loads the whole list.\n",
+                file=notes_stream(options),
+            )
+        return nearest
     if _is_given(options, "sufficiency"):
         fitted = policy(payoff)
         return pressure_for_estimate(fitted, logged, payoff.value, payoff.recourse, sufficiency=options.sufficiency)
     return payoff
+
+
+def rules_compared(options: argparse.Namespace) -> dict[str, Callable[[], Policy]]:
+    """What a policy is compared with: the simple rules, and the best so many where --mean-tools names a number."""
+    from camdf.evaluation.assess import SIMPLE_RULES
+
+    rules: dict[str, Callable[[], Policy]] = {name: POLICIES[name] for name in SIMPLE_RULES}
+    if _is_given(options, "mean_tools"):
+        best = max(round(options.mean_tools), 1)
+        rules[f"best-{best}"] = partial(TopK, best)
+    return rules
 
 
 def recourse_of_a_search(options: argparse.Namespace) -> float:

@@ -40,6 +40,7 @@ from camdf.cli.money import (
     named_prices,
     on_tasks,
     recourse_of_a_search,
+    rules_compared,
 )
 from camdf.cli.parser import add_json, check_output, notes_stream, print_json
 from camdf.cli.tools import add_scorer_mismatch, chosen_renames
@@ -52,15 +53,15 @@ from camdf.datasets.examples import (
     renamed_examples,
     write_examples,
 )
-from camdf.datasets.gather import renamed
+from camdf.datasets.gather import renamed, renamed_gated
 from camdf.datasets.ids import hashed, id_key
+from camdf.datasets.triggers import is_triggers
 from camdf.errors import DataError, UsageError, expect
 from camdf.examples.mined import (
     AskedBy,
     Uncensored,
     is_mined,
     mined_tasks,
-    read_logged,
     read_uncensored,
     seeing_every_tool,
 )
@@ -77,8 +78,9 @@ from camdf.runtime.progress import shown
 from camdf.scorers import record_of
 
 if TYPE_CHECKING:
-    from camdf.core.rankings import LoggedTasks
+    from camdf.core.rankings import GatedTasks, LoggedTasks
     from camdf.evaluation.assess import Assessment
+    from camdf.evaluation.confusions import Confused
     from camdf.evaluation.fit import Fit
     from camdf.policies.drift import Moved
     from camdf.policies.renames import Renames
@@ -106,7 +108,6 @@ def add_commands(commands: Any) -> None:
         "--remember", type=Path, metavar="EXAMPLES", help="keep what similar requests needed, without texts (.jsonl)"
     )
     option("--keep-text", action="store_true", help="with --remember: keep the requests, too, to explain decisions")
-    option("--explored-only", action="store_true", help="mined tasks: learn from explored runs alone")
     add_payoff(fit, required=True, targets=True)
     _add_splits(fit)
     _add_seconds(fit)
@@ -233,17 +234,28 @@ def _check_splits(options: argparse.Namespace) -> None:
         )
 
 
-def _read_tasks(options: argparse.Namespace, *, explored_only: bool = False) -> tuple[LoggedTasks, ScorerRecord]:
-    """The tasks of a command, and what gave their scores."""
+def _read_tasks(options: argparse.Namespace) -> tuple[Uncensored, ScorerRecord]:
+    """The tasks of a command, without those from which a gate had cut tools, and what gave their scores."""
     if is_log(options, options.data):
         scorer, settings = named_scorer(options.scorer)
-        return ranked_log(options, options.data, scorer, settings).logged, record_of(scorer)
+        logged = ranked_log(options, options.data, scorer, settings).logged
+        return seeing_every_tool(logged), record_of(scorer)
+    return _read_uncensored(options), scored_by(options.data) or GIVEN
+
+
+def _read_uncensored(options: argparse.Namespace) -> Uncensored:
+    """Tasks that have scores, under their tools' new names."""
+    renames = chosen_renames(options)
     try:
         with shown("MB read", after=1.0) as progress:
-            logged = read_logged(options.data, explored_only=explored_only, progress=progress)
-        return renamed(logged, chosen_renames(options)), scored_by(options.data) or GIVEN
+            read = read_uncensored(options.data, progress)
+        if not renames:
+            return read
+        logged = renamed(read.logged, renames)
+        gated = read.gated and renamed_gated(read.gated, renames)
     except DataError as error:
         raise with_hint(error, options.data) from None
+    return read._replace(logged=logged, gated=gated, digests=read.digests | {logged.digest()})
 
 
 def uncensored_tasks(options: argparse.Namespace, policy: Policy) -> Uncensored:
@@ -252,16 +264,7 @@ def uncensored_tasks(options: argparse.Namespace, policy: Policy) -> Uncensored:
         read = seeing_every_tool(ranked_log(options, options.data, *scorer_for(policy, options)).logged)
         return _with_users_for(policy, read, options)
     check_scores(policy, scored_by(options.data), options)
-    try:
-        with shown("MB read", after=1.0) as progress:
-            read = read_uncensored(options.data, progress)
-    except DataError as error:
-        raise with_hint(error, options.data) from None
-    read = _with_users_for(policy, read, options)
-    logged = renamed(read.logged, chosen_renames(options))
-    if logged is read.logged:
-        return read
-    return read._replace(logged=logged, digests=read.digests | {logged.digest()})
+    return _with_users_for(policy, _read_uncensored(options), options)
 
 
 def _with_users_for(policy: Policy, read: Uncensored, options: argparse.Namespace) -> Uncensored:
@@ -280,6 +283,15 @@ class TasksToFit(NamedTuple):
 
     asked: dict[str, AskedBy]
     """For --remember, by task: what was asked and by whom, as far as the data say it; users are hashed as in traces."""
+
+    warnings: list[str]
+    """What a gate did to them."""
+
+    left_out: int = 0
+    """From how many others a gate had cut tools."""
+
+    gated: GatedTasks | None = None
+    """Those, as far as somebody recorded what they were offered."""
 
 
 def _fit(options: argparse.Namespace) -> int:
@@ -302,6 +314,7 @@ def _fit(options: argparse.Namespace) -> int:
     _check_fit_outputs(options)
     tasks = _tasks_to_fit(options)
     logged = tasks.logged
+    gated = tasks.gated
     if options.keep_text and not any(known.text for known in tasks.asked.values()):
         raise UsageError(
             f"{options.data} has no texts for --keep-text. Fit from a log of requests with --tools, or from what camdf "
@@ -313,12 +326,13 @@ def _fit(options: argparse.Namespace) -> int:
     start = prior or "either"
 
     def on_all(like: Payoff) -> Policy:
-        return ExpectedPayoffBySet(prior=start).fit(logged, like)
+        return ExpectedPayoffBySet(prior=start).fit(logged, like, gated=gated)
 
     def held_out(like: Payoff) -> Iterator[tuple[Policy, LoggedTasks]]:
         for split in draw_splits(logged, FOLDS, options.seed, grouped=True, shares=(0.6, 0.2)):
             known = logged.take([*split.train, *split.validation])
-            yield ExpectedPayoffBySet(prior=start).fit(known, like), logged.take(split.test)
+            apart = gated and gated.without(logged.groups[split.test].tolist())
+            yield ExpectedPayoffBySet(prior=start).fit(known, like, gated=apart), logged.take(split.test)
 
     payoff = on_tasks(options, payoff, logged, on_all, held_out)
     made_up = made_up_in(options.data) if is_log(options, options.data) else 0
@@ -332,6 +346,7 @@ def _fit(options: argparse.Namespace) -> int:
         scorer=tasks.scorer,
         effects=named_effects(options),
         seed=options.seed,
+        gated=gated,
     )
     save(fitted.policy, options.output, fitted.training)
     past: PastTasks | None = None
@@ -345,16 +360,24 @@ def _fit(options: argparse.Namespace) -> int:
             payoff,
             splits=options.splits,
             seed=options.seed,
+            rules=rules_compared(options),
             with_effects=exposing_tools(options),
             seconds=options.seconds,
             progress=progress,
         )
     save(fitted.policy, options.output, fitted.training_with(assessment))
-    warnings = [*assessment.alarms(payoff), *assessment.warnings(), *_made_up_warning(options, made_up)]
+    warnings = [
+        *assessment.alarms(payoff),
+        *tasks.warnings,
+        *assessment.warnings(),
+        *_made_up_warning(options, made_up),
+    ]
     none = estimated_none(fitted.policy, logged, payoff)
     if not options.json:
         _print_assessment(options, logged, payoff, assessment, name, warnings)
         _print_share_of_none(logged, none)
+        if tasks.left_out:
+            print(_what_gated_tasks_taught(tasks, fitted))
     unread = _unread_examples(options, past)
     if not options.json:
         _print_fitted(options, logged, fitted, past, unread)
@@ -363,11 +386,13 @@ def _fit(options: argparse.Namespace) -> int:
         **_data_and_payoff(logged, payoff),
         "policy": name,
         "wrote": str(options.output),
-        "label_noise": asdict(fitted.label_noise),
+        "label_noise": {**asdict(fitted.label_noise), "tasks": fitted.label_noise.share_of_tasks(logged)},
         "made_up": made_up,
         "reads_texts": fitted.policy.reads_texts,
         "need_no_tool_estimated": none,
     }
+    if tasks.left_out:
+        document["gated"] = {"tasks": tasks.left_out, "learned_from": fitted.learned_from_gated}
     if past is not None:
         document["remembers"] = len(past)
     document |= assessment.summary()
@@ -419,21 +444,22 @@ def _with_users(logged: LoggedTasks, asked: dict[str, AskedBy]) -> LoggedTasks:
 
 
 def _whole_tasks_to_fit(options: argparse.Namespace) -> TasksToFit:
-    logged, scorer = _read_tasks(options, explored_only=options.explored_only)
+    read, scorer = _read_tasks(options)
     asked = {} if options.remember is None else _asked_by_task(options)
-    return TasksToFit(logged, scorer, asked)
+    warnings = read.warnings if read.censored else []
+    return TasksToFit(read.logged, scorer, asked, warnings, read.left_out, read.gated)
 
 
 def _sampled_on_spark(options: argparse.Namespace) -> TasksToFit | None:
     """A sample of mined tasks; None where Spark is not asked for, and for files that are read whole."""
     if options.engine != "spark" or not is_mined(options.data):
         return None
-    sample = mined_tasks().sampled_on_spark(options.data, explored_only=options.explored_only, seed=options.seed)
+    sample = mined_tasks().sampled_on_spark(options.data, seed=options.seed)
     if sample is None:
         return None
     print(f"{sample.sentence}\n", file=notes_stream(options))
     logged = renamed(sample.logged, chosen_renames(options))
-    return TasksToFit(logged, scored_by(options.data) or GIVEN, sample.asked)
+    return TasksToFit(logged, scored_by(options.data) or GIVEN, sample.asked, [])
 
 
 def _asked_by_task(options: argparse.Namespace) -> dict[str, AskedBy]:
@@ -471,7 +497,11 @@ def _print_fitted(
             helps = "helps, and the policy reads it"
         print(f"what was asked, by the vectors of the tasks, {helps}")
     noise = fitted.label_noise
-    print(f"at most about {noise.rate:.1%} of labels look wrong (95% interval up to {noise.at_most:.1%})")
+    by_task = noise.share_of_tasks(logged)
+    print(
+        f"at most about {noise.rate:.1%} of labels look wrong (95% interval up to {noise.at_most:.1%}); spread evenly, "
+        f"that is in {by_task:.0%} of tasks"
+    )
     if options.remember is not None:
         print(_what_past_requests_do(options, fitted.policy, past))
     for line in unread:
@@ -537,6 +567,7 @@ def _evaluate(options: argparse.Namespace) -> int:
             payoff,
             splits=options.splits,
             seed=options.seed,
+            rules=rules_compared(options),
             with_effects=exposing_tools(options),
             refit=_maker_of_refit(policy) if moved else None,
             seconds=options.seconds,
@@ -549,6 +580,7 @@ def _evaluate(options: argparse.Namespace) -> int:
             "This policy was fitted on these very tasks, which flatters it. Evaluate it on tasks it has not seen."
         )
     none = estimated_none(policy, logged, payoff)
+    confused = _confusions_of_triggers(options, policy, logged, payoff)
     if options.json:
         document = {
             **_data_and_payoff(logged, payoff),
@@ -560,14 +592,36 @@ def _evaluate(options: argparse.Namespace) -> int:
             "refit": assessment.refit_gain and asdict(assessment.refit_gain),
             "warnings": warnings,
         }
+        if confused is not None:
+            document["triggers"] = [one.as_record() for one in confused]
         print_json(document)
     else:
         _print_assessment(options, logged, payoff, assessment, str(options.policy), warnings)
         _print_share_of_none(logged, none)
         print_moved(moved)
+        print_confusions(confused)
         if advice := assessment.refit_advice():
             print(advice)
     return _exit_code_of(options, assessment)
+
+
+def _confusions_of_triggers(
+    options: argparse.Namespace, policy: Policy, logged: LoggedTasks, payoff: Payoff
+) -> list[Confused] | None:
+    """What a policy chose instead of the skills that trigger tests want; None where the tasks are no such tests."""
+    if not (is_log(options, options.data) and is_triggers(options.data)):
+        return None
+    from camdf.evaluation.confusions import confusions_on
+
+    return confusions_on(policy, logged, payoff)
+
+
+def print_confusions(confused: Sequence[Confused] | None) -> None:
+    """A line for every skill that was missed or chosen in vain."""
+    if confused is not None:
+        from camdf.evaluation.confusions import lines_of_confusions
+
+        print("", "Skills chosen of those that were needed:", *lines_of_confusions(confused), sep="\n  ")
 
 
 def _maker_of_refit(policy: Policy) -> Callable[[], Policy] | None:
@@ -639,7 +693,7 @@ def _curve(options: argparse.Namespace) -> int:
     if options.output is not None:
         check_output(options.output, PICTURES)
         expect("matplotlib", "plot")  # now, and not after minutes of fits
-    logged = in_dollars(options, _read_tasks(options)[0])
+    logged = in_dollars(options, _read_tasks(options)[0].logged)
     one_blas_thread()
     steps = draw_steps(logged, options.splits, options.seed)
     with shown("fits of three policies") as progress:
@@ -742,6 +796,18 @@ def _print_assessment(
         print(danger)
     for warning in warnings[len(alarms) :]:
         print(f"Warning: {warning}")
+
+
+def _what_gated_tasks_taught(tasks: TasksToFit, fitted: Fit) -> str:
+    """What became of the tasks from which a gate had cut tools, in a sentence."""
+    many = f"{tasks.left_out:,} tasks" if tasks.left_out > 1 else "1 task"
+    from_those = f"From {many} a gate had cut tools"
+    if tasks.gated is None:
+        return f"{from_those}, and nobody recorded what was left: the policy learned from the others alone."
+    if not fitted.learned_from_gated:
+        return f"{from_those}: a policy of this kind learns from the others alone."
+    known = len(tasks.gated.logged)
+    return f"{from_those}: the policy learned from the others, and then from what {known:,} of these were offered."
 
 
 def _print_share_of_none(logged: LoggedTasks, estimated: float | None) -> None:

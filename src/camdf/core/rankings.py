@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from operator import itemgetter
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -330,6 +330,21 @@ class LoggedTasks:
             sha.update(np.ascontiguousarray(r.vectors).tobytes())
         sha.update("\0".join(self.groups.tolist()).encode())
         return sha.hexdigest()
+
+
+class GatedTasks(NamedTuple):
+    """Tasks from which a gate had cut tools: what was cut could not be called, so that of it nothing is known.
+
+    `offered` (n, m) marks the listed candidates that the agent could call.
+    """
+
+    logged: LoggedTasks
+    offered: Bools
+
+    def without(self, groups: Collection[str]) -> GatedTasks:
+        """Those of other groups."""
+        apart = ~np.isin(self.logged.groups, [*groups])
+        return GatedTasks(self.logged.take(apart), self.offered[apart])
 
 
 def joined(first: LoggedTasks, second: LoggedTasks) -> LoggedTasks:

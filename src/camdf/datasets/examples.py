@@ -75,6 +75,8 @@ def read_examples(path: str | PathLike[str]) -> list[Example]:
 
 def made_up_in(path: str | PathLike[str]) -> int:
     """From how many lines a fit would learn that say that they are made up; 0 where it is no file of JSON lines."""
+    if Path(path).is_dir():
+        return 0
     try:
         records = [record for _, record in json_lines(Path(path))]
     except DataError:

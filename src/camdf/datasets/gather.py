@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
+from camdf.core.rankings import Bools, Floats, GatedTasks, Ints, LoggedTasks, Rankings
 from camdf.core.vectors import at_length_one
 from camdf.errors import DataError
 from camdf.policies.renames import Renames, check_renames
@@ -171,3 +171,10 @@ def renamed(logged: LoggedTasks, renames: Renames) -> LoggedTasks:
     again = as_logged(names, rankings.lengths, logged.n_required, candidates, ids, groups, keep_order=False)
     same = replace(again.rankings, vectors=rankings.vectors, users=rankings.users)
     return replace(again, rankings=same)
+
+
+def renamed_gated(gated: GatedTasks, renames: Renames) -> GatedTasks:
+    """The same for gated tasks."""
+    offered = gated.offered
+    as_required = replace(gated.logged, required=offered, n_required=offered.sum(axis=1))
+    return GatedTasks(renamed(gated.logged, renames), renamed(as_required, renames).required)

@@ -24,6 +24,9 @@ from camdf.policies.registry import POLICIES
 from camdf.policies.rules import AcquireAll
 from camdf.runtime.progress import Progress, counted, in_time, silent
 
+WHOLE_LIST = 0.9
+"""A rule that loads so much of the lists is said to."""
+
 SIMPLE_RULES = ("fixed-k", "score-threshold", "score-per-cost-threshold", "constant-set")
 """What a policy must beat to be worth its keep; each is tuned on the same tasks."""
 
@@ -82,13 +85,21 @@ class Assessment:
         instead = "give every tool"
         if self.best_rule != EVERY_TOOL:
             rule = f"the best simple rule ({self.best_rule})"
-            instead = f"ship the {self.best_rule} rule"
+            instead = f"ship the {self.best_rule} rule{self._what_the_rule_loads()}"
         figures = f"{self.answer}: {signed(self.margin)} over {rule}, {_interval_in_words(self.margin)}"
         if self.pays:
             return figures
         if self.margin.high < 0:
             return f"{figures}; {instead}"
         return f"{figures}; {instead}, or log more tasks"
+
+    def _what_the_rule_loads(self) -> str:
+        """What is said of the best rule where it loads all but the whole list; "" where it does not."""
+        loaded = self.outcomes.mean(self.best_rule, "tools")
+        listed = self.outcomes.mean(EVERY_TOOL, "tools")
+        if loaded < WHOLE_LIST * listed:
+            return ""
+        return f", which loads {loaded:.1f} of {listed:.1f} tools"
 
     def refit_advice(self) -> str:
         """Whether to fit again on such tasks, in a sentence; "" where that was not asked."""

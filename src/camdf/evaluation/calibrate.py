@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from camdf.core.groups import numbered
-from camdf.core.payoff import Payoff, cost_of
+from camdf.core.payoff import Payoff, ValueFunction, cost_of
 from camdf.core.rankings import LoggedTasks, pieces
 from camdf.core.resampling import Interval, paired_bootstrap
 from camdf.errors import UsageError
 from camdf.evaluation.assess import amount, what_a_miss_means
+from camdf.evaluation.replay import all_handed_over
 from camdf.policies.base import Policy
-from camdf.policies.pressure import pressure_for_budget, pressure_for_sufficiency, pressure_for_tools
+from camdf.policies.pressure import (
+    leaving_pressures,
+    pressure_for_budget,
+    pressure_for_sufficiency,
+    pressure_for_tools,
+)
+from camdf.runtime.settings import checked_setting, number
+
+STEPS = 100
+"""How many pressures are tried for a number of tools that a gate is to hand over."""
 
 TARGETS = ("min_sufficiency", "budget", "mean_tools", "task_worth")
 """What a calibration may be for."""
@@ -144,3 +154,36 @@ def calibrate(
         float(acquired.sum(axis=1).mean()),
         float(rankings.lengths.mean()),
     )
+
+
+def pressure_for_handed_over(
+    held_out: Iterable[tuple[Policy, LoggedTasks]],
+    value: str | ValueFunction = "exact",
+    recourse: float = 0.0,
+    *,
+    tools: float,
+) -> tuple[Payoff, float]:
+    """The cost pressure at which a gate hands over nearest to so many tools on average, and how many that are.
+
+    Each policy decides on tasks that it was not fitted on. A gate without a search hands over a whole list where a
+    policy chooses nothing of it, so more pressure can mean more tools, and there may be no pressure for a number: of
+    those that would have a policy choose at most so many, the one that comes nearest is taken.
+    """
+    checked_setting("pressure_for_handed_over", "tools", tools, number(above=0))
+    parts = [(policy, logged.rankings) for policy, logged in held_out]
+    tasks = sum(len(rankings) for _, rankings in parts)
+    leaving = [leaving_pressures(policy, rankings, value, recourse).ravel() for policy, rankings in parts]
+    chosen = np.sort(np.concatenate([np.zeros(1), *leaving]))[::-1]
+    places = np.linspace(0, min(tools * tasks, len(chosen) - 1), STEPS).astype(np.int64)
+
+    def handed(pressure: float) -> float:
+        payoff = Payoff(pressure, value, recourse)
+        given = 0
+        for policy, rankings in parts:
+            given += int(all_handed_over(rankings, policy.decide(rankings, payoff), searches=recourse > 0).sum())
+        return given / tasks
+
+    pressures = np.unique(chosen[places])
+    means = np.array([handed(float(pressure)) for pressure in pressures])
+    nearest = int(np.abs(means - tools).argmin())
+    return Payoff(float(pressures[nearest]), value, recourse), float(means[nearest])

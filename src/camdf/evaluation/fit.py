@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
+from typing import Self
 
+from camdf.core.decisions import Decisions
 from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff
-from camdf.core.rankings import LoggedTasks
+from camdf.core.rankings import GatedTasks, LoggedTasks, Rankings, Strings
 from camdf.errors import UsageError
 from camdf.evaluation.assess import Assessment, assess, require_choice
 from camdf.evaluation.splits import draw_splits
@@ -35,6 +37,9 @@ class Fit:
     make: Callable[[], Policy]
     """Makes the policy as it was before the fit."""
 
+    learned_from_gated: bool = False
+    """Whether it also learned from tasks from which a gate had cut tools."""
+
     def assess(
         self,
         logged: LoggedTasks,
@@ -42,6 +47,7 @@ class Fit:
         *,
         splits: int = 30,
         seed: int = 0,
+        rules: Mapping[str, Callable[[], Policy]] | None = None,
         with_effects: Collection[str] = (),
         seconds: float = inf,
         progress: Progress = silent,
@@ -54,6 +60,7 @@ class Fit:
             splits=splits,
             seed=seed,
             subject=self.name,
+            rules=rules,
             with_effects=with_effects,
             seconds=seconds,
             progress=progress,
@@ -75,6 +82,7 @@ def fit(
     scorer: ScorerRecord = GIVEN,
     effects: FittedEffects | None = None,
     seed: int = 0,
+    gated: GatedTasks | None = None,
 ) -> Fit:
     """Fit the named policy (`camdf.policies.registry.policy_name`) so that it can ship.
 
@@ -82,7 +90,8 @@ def fit(
     starts from, fitted before for the same tools. With `remember` the default recalls what similar tasks needed.
     `made_up` says how many of the tasks a language model made up, `scorer` what gave their scores
     (`camdf.scorers.record_of`), and `effects` what tools can do and what that cost, all of which the policy's file then
-    tells.
+    tells. From `gated` tasks, from which a gate had cut tools, the default learns what became of those that they were
+    offered; another policy learns nothing from them. The policy is measured on the others alone.
 
     >>> from camdf import Payoff, datasets
     >>> logged, payoff = datasets.sample(), Payoff(0.12)
@@ -104,7 +113,11 @@ def fit(
     split = next(iter(draw_splits(logged, 1, seed, grouped=True, shares=(0.6, 0.2))))
     train = logged.take([*split.train, *split.test])
     validation = logged.take(split.validation)
-    ships = make().fit(train, payoff, validation)
+    ships = fitted_to(make(), train, payoff, validation, gated)
+    learns_from_gated = False
+    if gated is not None and isinstance(ships, ExpectedPayoffBySet):
+        learns_from_gated = True
+        make = partial(LearningFromGated, make, gated, logged.groups)
     noise = estimate_label_noise(logged)
     groups = numbered(logged.groups)[1]
     told = payoff if isinstance(payoff.value, str) else None  # code is never stored
@@ -121,4 +134,40 @@ def fit(
         catalogue=fitted_catalogue(logged, chosen, payoff.cost_pressure),
         effects=effects and effects.bounded(),
     )
-    return Fit(ships, training, noise, name, make)
+    return Fit(ships, training, noise, name, make, learns_from_gated)
+
+
+def fitted_to(
+    policy: Policy,
+    logged: LoggedTasks,
+    payoff: Payoff,
+    validation: LoggedTasks | None = None,
+    gated: GatedTasks | None = None,
+) -> Policy:
+    """A policy, fitted; to `gated` tasks too, from which a gate had cut tools, if it is one that learns from them."""
+    if isinstance(policy, ExpectedPayoffBySet):
+        return policy.fit(logged, payoff, validation, gated)
+    return policy.fit(logged, payoff, validation)
+
+
+class LearningFromGated(Policy):
+    """A policy that a replay fits, and that then learns from gated tasks, but from none of a group that is held out.
+
+    `groups` are those of all tasks that are replayed.
+    """
+
+    def __init__(self, make: Callable[[], Policy], gated: GatedTasks, groups: Strings) -> None:
+        self.policy = make()
+        self.gated = gated
+        self.groups = groups
+
+    def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
+        taught = {*logged.groups.tolist()}
+        if validation is not None:
+            taught |= {*validation.groups.tolist()}
+        held_out = [group for group in self.groups.tolist() if group not in taught]
+        fitted_to(self.policy, logged, payoff, validation, self.gated.without(held_out))
+        return self
+
+    def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
+        return self.policy.decide(rankings, payoff)

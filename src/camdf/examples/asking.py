@@ -17,7 +17,7 @@ from camdf.errors import UsageError
 from camdf.prices import Prices, estimated_tokens
 from camdf.runtime import settings as checks
 from camdf.runtime.settings import Settings
-from camdf.tools import PARAMETERS, READ, Tool
+from camdf.tools import PARAMETERS, Tool
 
 TOOLS_IN_A_CALL = 8
 """How many tools one call asks examples for, so that its answer stays short enough to be whole."""
@@ -292,7 +292,7 @@ def _by_server(tools: Mapping[str, Tool]) -> list[list[str]]:
 
 def _description(tool: Tool) -> str:
     """What a tool says of itself, with the names of its arguments."""
-    said = " ".join(tool.description[:READ].split())
+    said = " ".join(tool.described.split())
     properties = tool.schema.get("properties")
     if not isinstance(properties, Mapping):
         return said
@@ -303,7 +303,7 @@ def _description(tool: Tool) -> str:
 
 
 def _first_sentence(tool: Tool) -> str:
-    return " ".join(tool.description[:READ].split()).partition(". ")[0][:200]
+    return " ".join(tool.described.split()).partition(". ")[0][:200]
 
 
 def _by_language(counts: Mapping[str, int]) -> str:

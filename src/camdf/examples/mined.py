@@ -12,9 +12,9 @@ from os import fspath
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from camdf.core.rankings import LoggedTasks
+from camdf.core.rankings import GatedTasks, LoggedTasks
 from camdf.datasets.files import File, read
-from camdf.errors import DataError, needs
+from camdf.errors import needs
 from camdf.runtime.progress import Progress, silent
 from camdf.scorers.base import Scorer
 from camdf.scorers.folder import Scored
@@ -50,6 +50,9 @@ class Uncensored(NamedTuple):
 
     digests: frozenset[str]
     """Of these tasks, and of all that were read."""
+
+    gated: GatedTasks | None = None
+    """Those that were left out, as far as somebody recorded what they were offered."""
 
     @property
     def warnings(self) -> list[str]:
@@ -98,7 +101,7 @@ class MinedTasks(Protocol):
     def holds_mined_tasks(self, path: File) -> bool:
         """Whether a path holds mined tasks as `camdf mine` writes them."""
 
-    def read_mined(self, path: File, *, explored_only: bool = False) -> LoggedTasks:
+    def read_mined(self, path: File) -> LoggedTasks:
         """The mined tasks that have a ranking, as logged tasks."""
 
     def read_uncensored_mined(self, path: File) -> Uncensored:
@@ -107,8 +110,11 @@ class MinedTasks(Protocol):
     def asked_in_table(self, path: File) -> dict[str, AskedBy]:
         """By id, what was asked in mined tasks."""
 
-    def sampled_on_spark(self, path: File, *, explored_only: bool, seed: int) -> SampledTasks | None:
-        """A sample that Spark draws of mined tasks; None where Spark reads no table of this kind."""
+    def sampled_on_spark(self, path: File, *, seed: int) -> SampledTasks | None:
+        """A sample that Spark draws of mined tasks; None where Spark reads no table of this kind.
+
+        Those from which a gate had cut tools are left out, if there are others.
+        """
 
     def rank_table(
         self, path: File, tools: Iterable[Tool], scorer: Scorer, output: Path, **choices: Any
@@ -150,16 +156,13 @@ def is_mined(path: File) -> bool:
     return may_be and mined_tasks().holds_mined_tasks(path)
 
 
-def read_logged(path: File, *, explored_only: bool = False, progress: Progress = silent) -> LoggedTasks:
+def read_logged(path: File, *, progress: Progress = silent) -> LoggedTasks:
     """Logged tasks from a table that `camdf mine` wrote, or from a file of one's own (`camdf.datasets.read`).
 
-    `explored_only` leaves out the mined tasks of runs that did not explore, whose labels a gate may have censored.
     `progress` is called with megabytes where the file is one's own.
     """
     if is_mined(path):
-        return mined_tasks().read_mined(path, explored_only=explored_only)
-    if explored_only:
-        raise DataError(f"{path}: does not say which runs explored. Name a table that `camdf mine` wrote.")
+        return mined_tasks().read_mined(path)
     return read(path, progress=progress)
 
 

@@ -26,6 +26,7 @@ from camdf.datasets.gather import Gathered
 from camdf.datasets.records import is_text
 from camdf.datasets.tables import LooseTable, TableRow, columns_at_a_glance, read_table
 from camdf.datasets.texts import TaskText
+from camdf.datasets.triggers import is_triggers, table_of_triggers
 from camdf.errors import DataError, UsageError
 from camdf.examples.labels import NO_TOOL, text_group
 from camdf.gate.tool_search import CALL
@@ -149,8 +150,8 @@ class TextLog:
 
 
 def is_text_log(path: str | PathLike[str]) -> bool:
-    """Whether a table has no scores, which logged tasks have (`camdf.datasets.files`)."""
-    return not {"scores", "score"} & columns_at_a_glance(path)
+    """Whether a table has no scores, which logged tasks have (`camdf.datasets.files`); trigger tests have none."""
+    return is_triggers(path) or not {"scores", "score"} & columns_at_a_glance(path)
 
 
 def read_text_log(
@@ -169,7 +170,7 @@ def read_text_log(
     """
     check_renames(renames)
     place = Path(path)
-    table = read_table(path)
+    table = table_of_triggers(path, tools) if is_triggers(path) else read_table(path)
     read = _columns_by_meaning(place, table.columns, columns or {})
     kept: dict[int, list[LoggedRequest]] = {}
     left_out: dict[str, list[int]] = {}

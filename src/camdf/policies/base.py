@@ -41,6 +41,9 @@ class Policy(ABC):
 
     kind: ClassVar[str] = ""
 
+    has_reasons: ClassVar[bool] = False
+    """Whether `reasons` may say anything."""
+
     @property
     def reads_texts(self) -> bool:
         """Whether a decision differs where the rankings hold the tasks' vectors."""

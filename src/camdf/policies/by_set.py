@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from camdf.core.decisions import Decisions
 from camdf.core.groups import numbered
 from camdf.core.payoff import Payoff, ValueFunction
-from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings, joined
+from camdf.core.rankings import Bools, Floats, GatedTasks, Ints, LoggedTasks, Rankings, joined
 from camdf.core.sets import (
     SMALLEST,
     expected_shares,
@@ -24,6 +25,7 @@ from camdf.core.sets import (
 from camdf.core.sums import before_each
 from camdf.errors import NotFittedError, UsageError
 from camdf.policies.base import Policy
+from camdf.policies.models.company import Company
 from camdf.policies.models.membership import HeldOut, MembershipModel
 from camdf.policies.models.own_past import fit_own, own_column, with_own
 from camdf.policies.models.past_tasks import TOLD, PastTasks, quoted
@@ -89,6 +91,7 @@ class ExpectedPayoffBySet(Policy):
     """
 
     kind = "expected-payoff-by-set"
+    has_reasons = True
     identity: Annotated[bool, truth]
     trust_labels: Annotated[bool, truth]
     prior: Annotated[str | ExpectedPayoffBySet, _prior, Written(_written_prior)]
@@ -110,26 +113,33 @@ class ExpectedPayoffBySet(Policy):
     ) -> None:
         self.store(identity=identity, trust_labels=trust_labels, prior=prior, remember=remember)
 
-    def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
+    def fit(
+        self,
+        logged: LoggedTasks,
+        payoff: Payoff,
+        validation: LoggedTasks | None = None,
+        gated: GatedTasks | None = None,
+    ) -> Self:
+        """Learn from logged tasks, and then from `gated` ones, as far as they were offered what they list."""
         if validation is not None:
             logged = joined(logged, validation)
-        self.learn(logged)
+        self.learn(logged, gated)
         return self
 
-    def learn(self, logged: LoggedTasks) -> HeldOut:
+    def learn(self, logged: LoggedTasks, gated: GatedTasks | None = None) -> HeldOut:
         """Fit, and return what models that had not seen each task's group say about it."""
         from camdf.policies.models.warm_start import fit_warm  # which a decision never needs, as those below
 
-        best = fit_warm(logged, self.priors(), self.identity, trust_labels=self.trust_labels)
+        best = fit_warm(logged, self.priors(), self.identity, trust_labels=self.trust_labels, gated=gated)
         self.model_ = best.model
         self.with_text_ = None
         self.with_past_ = None
         vars(self).pop("past_", None)  # a policy's file does not hold it either
-        with_text = self._fit_with_texts(logged, best)
+        with_text = self._fit_with_texts(logged, best, gated)
         if with_text is not None:
             self.with_text_ = with_text.model
             best = with_text
-        with_past = self._fit_with_past(logged, best)
+        with_past = self._fit_with_past(logged, best, gated)
         if with_past is not None:
             self.with_past_ = with_past.model
             best = with_past
@@ -144,7 +154,7 @@ class ExpectedPayoffBySet(Policy):
     def _may_remember(self, logged: LoggedTasks) -> bool:
         return self.remember and numbered(logged.groups)[1] >= FEWEST_GROUPS
 
-    def _fit_with_texts(self, logged: LoggedTasks, alone: WarmFit) -> WarmFit | None:
+    def _fit_with_texts(self, logged: LoggedTasks, alone: WarmFit, gated: GatedTasks | None) -> WarmFit | None:
         """The fit that reads the tasks' vectors, where it is clearly better than the one from the ranking alone.
 
         One that goes on from a prior that reads them stays, unless the one from the ranking alone is clearly better.
@@ -156,7 +166,7 @@ class ExpectedPayoffBySet(Policy):
         before = priors[0].text
         if fit_text(logged, before) is None:  # cheap, compared with a fit that would read nothing
             return None
-        read = fit_warm(logged, priors, self.identity, trust_labels=self.trust_labels, texts=True)
+        read = fit_warm(logged, priors, self.identity, trust_labels=self.trust_labels, texts=True, gated=gated)
         if read.model.text is None:
             return None
         if before is None and not read.beats(alone):
@@ -165,14 +175,15 @@ class ExpectedPayoffBySet(Policy):
             return None
         return read
 
-    def _fit_with_past(self, logged: LoggedTasks, best: WarmFit) -> WarmFit | None:
+    def _fit_with_past(self, logged: LoggedTasks, best: WarmFit, gated: GatedTasks | None) -> WarmFit | None:
         """The fit that reads what similar tasks needed, where it may and is clearly better than the best one so far."""
         from camdf.policies.models.warm_start import fit_warm
 
         if logged.rankings.vectors is None or not self._may_remember(logged):
             return None
         priors = self.priors(logged.rankings)
-        recalled = fit_warm(logged, priors, self.identity, trust_labels=self.trust_labels, texts=True, remember=True)
+        trust = self.trust_labels
+        recalled = fit_warm(logged, priors, self.identity, trust_labels=trust, texts=True, remember=True, gated=gated)
         if not recalled.beats(best):
             return None
         return recalled
@@ -204,19 +215,36 @@ class ExpectedPayoffBySet(Policy):
         return self.own_multiple_ > 0 or bool(past.texts)
 
     def reasons(self, rankings: Rankings, row: int) -> Mapping[str, str]:
-        if self.past_ is None:
+        told: list[dict[str, str]] = []
+        company = self._model_for(rankings).company
+        if company is not None:
+            told.append(self._reasons_of_company(company, rankings, row))
+        if self.past_ is not None:
+            told.append(self._reasons_of_user(self.past_, rankings, row))
+            told.append(self._reasons_of_similar(self.past_, rankings, row))
+        if not told:
             return {}
-        reasons = self._reasons_of_similar(self.past_, rankings, row)
+        reasons: dict[str, list[str]] = {}
+        for name, reason in chain.from_iterable(map(dict.items, told)):
+            reasons.setdefault(name, []).append(reason)
+        return {name: ", ".join(several) for name, several in reasons.items()}
+
+    def _reasons_of_company(self, company: Company, rankings: Rankings, row: int) -> dict[str, str]:
+        """What other tools of the list say."""
+        companions = company.companions(self.probabilities(rankings)[0], rankings, row)
+        return {name: f"often needed together with {companion}" for name, companion in companions.items()}
+
+    def _reasons_of_user(self, past: PastTasks, rankings: Rankings, row: int) -> dict[str, str]:
+        """What this user's own past tasks say, where they are read."""
         user = "" if rankings.users is None else str(rankings.users[row])
         if not (self.own_multiple_ and self.knows(user)):
-            return reasons
-        mine = self.past_.tasks_of(user)
-        times = self.past_.times_needed(mine)
-        for place in np.flatnonzero(times).tolist():
-            name = self.past_.tools[place]
-            own = f"needed by {times[place]:.0f} of this user's {len(mine)} past requests"
-            reasons[name] = f"{own}, {reasons[name]}" if name in reasons else own
-        return reasons
+            return {}
+        mine = past.tasks_of(user)
+        times = past.times_needed(mine)
+        return {
+            past.tools[place]: f"needed by {times[place]:.0f} of this user's {len(mine)} past requests"
+            for place in np.flatnonzero(times).tolist()
+        }
 
     def _reasons_of_similar(self, past: PastTasks, rankings: Rankings, row: int) -> dict[str, str]:
         """What similar past tasks say, where they are read."""
@@ -267,7 +295,7 @@ class ExpectedPayoffBySet(Policy):
 
     def decide(self, rankings: Rankings, payoff: Payoff) -> Decisions:
         probability, holds = self.probabilities(rankings)
-        acquired = self.choose(rankings, payoff, probability, holds) & _says_something(rankings)
+        acquired = self.choose(rankings, payoff, probability, holds)
         model = self._model_for(rankings)
         none = model.chance_of_none(rankings, probability) if model.none else None
         return Decisions(acquired, evidence=probability, none=none)
@@ -344,12 +372,11 @@ class ExpectedPayoffBySet(Policy):
         probability, holds = self.probabilities(rankings)
         if value == "partial":
             gain = self._expected_gains(rankings, probability, recourse)
-            kept = rankings.listed & _says_something(rankings)
-            return np.where(kept, gain / np.where(rankings.listed, rankings.costs, 1.0), 0.0)
+            return np.where(rankings.listed, gain / np.where(rankings.listed, rankings.costs, 1.0), 0.0)
         order, worth, cost = self.cuts(rankings, probability, holds, recourse)
         leaving = np.zeros(rankings.scores.shape)
         np.put_along_axis(leaving, order, leaving_cuts(worth, cost, rankings.lengths), axis=1)
-        return leaving * _says_something(rankings)
+        return leaving
 
     def _expected_gains(self, rankings: Rankings, probability: Floats, recourse: float) -> Floats:
         """(n, m): what each candidate adds to the expected partial value, whatever else is in the set."""
@@ -372,8 +399,3 @@ def _or_none_needed(value: Floats, none: Floats) -> Floats:
     """The value for a task that needs something, or, with that chance, nothing, when every set is worth 1."""
     either: Floats = none + (1.0 - none) * value
     return either
-
-
-def _says_something(rankings: Rankings) -> Bools:
-    """(n, 1): whether any score of a list is above 0. If none is, that is no signal, and nothing is taken."""
-    return np.maximum.reduce(rankings.scores, axis=1, keepdims=True, initial=0.0) > 0

@@ -12,7 +12,7 @@ import numpy as np
 from camdf.core.rankings import Floats
 from camdf.core.vectors import in_whole_numbers
 from camdf.errors import ScorerError
-from camdf.tools import PARAMETERS, READ, Tool
+from camdf.tools import PARAMETERS, Tool
 
 ENDS_READ = 5_000
 """How many characters are read of each end of a long task: what is asked stands there, and pasted text between."""
@@ -97,7 +97,7 @@ def words_text(tool: Tool) -> str:
     >>> words_text(Tool("getHTTPPage_v2", "Fetch a page."))
     'get HTTP Page v2: Fetch a page.'
     """
-    return f"{_name_in_words(tool.name)}: {tool.description[:READ]}"
+    return f"{_name_in_words(tool.name)}: {tool.described}"
 
 
 def full_text(tool: Tool) -> str:

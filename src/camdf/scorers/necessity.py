@@ -42,7 +42,7 @@ from camdf.runtime.settings import (
     whole_number,
 )
 from camdf.scorers.endpoint import ENDPOINT, completion, may_be_asked
-from camdf.tools import READ, Tool, keyed
+from camdf.tools import Tool, keyed
 
 PROMPT_VERSION = 2
 """Changes with any word of the prompt, so that cached scores of another wording are not used."""
@@ -129,7 +129,7 @@ class Necessity(Settings):
 
         The request comes last, so that a provider's prompt cache holds the rest for every request over these tools.
         """
-        candidates = "\n".join(f"- {name}: {' '.join(tool.description[:READ].split())}" for name, tool in named.items())
+        candidates = "\n".join(f"- {name}: {' '.join(tool.described.split())}" for name, tool in named.items())
         asked = f"Candidates:\n{candidates}\n\nRequest:\n{task}"
         if again:
             asked += AGAIN

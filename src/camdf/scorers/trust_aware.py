@@ -15,7 +15,7 @@ from camdf.errors import UsageError
 from camdf.scorers.base import ENDS_READ, LISTS_KEPT, Scorer, checked, embedding_of, ends, full_text, words_text
 from camdf.scorers.echoes import WordsOfTexts, runs_of, words_of
 from camdf.scorers.with_examples import examples_digest_of
-from camdf.tools import READ, Tool
+from camdf.tools import Tool
 
 ECHO = 2.0
 AT_LEAST = 5
@@ -172,7 +172,7 @@ def _scores_of_all(answers: Sequence[Any], parts: Sequence[_Part], count: int) -
 
 
 def _orders(tool: Tool) -> bool:
-    return ORDERS.search(" ".join(tool.description[:READ].split())) is not None
+    return ORDERS.search(" ".join(tool.described.split())) is not None
 
 
 def _text_as_read(tool: Tool) -> str:
@@ -184,7 +184,7 @@ def _text_as_read(tool: Tool) -> str:
 
 def _copies(known: Sequence[Tool], strange: dict[int, Tool]) -> dict[int, str]:
     """Untrusted tools whose description copies that of a trusted tool, and why they are doubted."""
-    runs = [runs_of(tool.description[:READ]) for tool in known]
+    runs = [runs_of(tool.described) for tool in known]
     having: dict[str, list[int]] = {}
     for number, its in enumerate(runs):
         for run in its:
@@ -193,7 +193,7 @@ def _copies(known: Sequence[Tool], strange: dict[int, Tool]) -> dict[int, str]:
     most = [COPIED * len(its.intersection(telling)) for its in runs]
     doubted: dict[int, str] = {}
     for place, tool in strange.items():
-        here = runs_of(tool.description[:READ])
+        here = runs_of(tool.described)
         shared = Counter(number for run in here for number in telling.get(run, ()))
         for number, count in shared.items():
             if count > most[number] and (len(runs[number]) >= SHORTEST or here == runs[number]):

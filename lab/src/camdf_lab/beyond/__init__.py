@@ -9,12 +9,13 @@ from camdf_lab.beyond.intents import STUDY as INTENTS
 from camdf_lab.beyond.labels import STUDY as LABELS
 from camdf_lab.beyond.noise import STUDY as NOISE
 from camdf_lab.beyond.noise_estimate import STUDY as NOISE_ESTIMATE
+from camdf_lab.beyond.none_needed import STUDY as NONE_NEEDED
 from camdf_lab.beyond.past_tasks import STUDY as PAST_TASKS
 from camdf_lab.beyond.promises_page import STUDY as PROMISES
 from camdf_lab.beyond.recourse_page import STUDY as RECOURSE
 
 STUDIES = (
-    *(FRONTIER, DOUBTS, CALIBRATION, PROMISES, COLD_START, INTENTS, LABELS, PAST_TASKS),
+    *(FRONTIER, DOUBTS, CALIBRATION, PROMISES, COLD_START, INTENTS, LABELS, PAST_TASKS, NONE_NEEDED),
     *(NOISE, NOISE_ESTIMATE, DEPLOYMENT, RECOURSE),
 )
 """In the order of the page."""

@@ -2,6 +2,7 @@
 
 A row is one domain under one ranking and one aim. The cold start, which has not seen the domain, finds its cost
 pressure on a random half of the requests, without their labels, and is measured on the other half; ten times over.
+Requests whose scores say nothing are left out of both, as a gate leaves them out.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from camdf.errors import UsageError
 from camdf.evaluation.drawing import BLUE, COLUMN, GRAY, VERMILLION, canvas, styled
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.pressure import pressure_for_estimate, pressure_for_tools
+from camdf.scorers.base import says_nothing
 from camdf_lab import domains
 from camdf_lab.beyond.batches import BATCHES, IN_TABLES, all_pairs, batch_of
 from camdf_lab.beyond.priors import Cold
@@ -49,6 +51,7 @@ FIGURES = ("tools", "kept", "worst", "sufficiency", "expected", "found")
 def rows_of(domain: str, scorer: str) -> list[Row]:
     """Every aim."""
     logged = domains.load(domain, scorer)
+    logged = logged.take([row for row, scores in enumerate(_scores_of(logged)) if not says_nothing(scores)])
     policy = Cold(domain, scorer)
     length = float(logged.rankings.lengths.mean())
     place = {"look": IN_TABLES[batch_of(domain)], "domain": domain, "scorer": scorer}
@@ -64,6 +67,12 @@ def rows_of(domain: str, scorer: str) -> list[Row]:
         figures = (length, float(kept.mean()), worst, float(suffices.mean()), float(expected.mean()), len(reached))
         rows.append({**place, "aim": aim, "asked": asked, **dict(zip(FIGURES, figures, strict=True))})
     return rows
+
+
+def _scores_of(logged: LoggedTasks) -> list[list[float]]:
+    """Those of every list."""
+    columns = (logged.rankings.scores.tolist(), logged.rankings.lengths.tolist())
+    return [scores[:length] for scores, length in zip(*columns, strict=True)]
 
 
 def _half(logged: LoggedTasks, number: int) -> Bools:

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Self
 
 from camdf.core.payoff import Payoff
-from camdf.core.rankings import Floats, LoggedTasks, Rankings
+from camdf.core.rankings import Floats, GatedTasks, LoggedTasks, Rankings
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.cold_start import from_prior
 from camdf.policies.models.membership import HeldOut
@@ -27,10 +27,10 @@ class Unseen(ExpectedPayoffBySet):
     def priors(self, reading: Rankings | None = None) -> tuple[Prior, ...]:
         return priors_without(self.domain)
 
-    def learn(self, logged: LoggedTasks) -> HeldOut:
+    def learn(self, logged: LoggedTasks, gated: GatedTasks | None = None) -> HeldOut:
         if self.texts:
-            return super().learn(logged)
-        return super().learn(replace(logged, rankings=replace(logged.rankings, vectors=None)))
+            return super().learn(logged, gated)
+        return super().learn(replace(logged, rankings=replace(logged.rankings, vectors=None)), gated)
 
     def without_texts(self) -> Self:
         """The same fit as it decides from the ranking alone."""
@@ -47,7 +47,13 @@ class Cold(ExpectedPayoffBySet):
         super().__init__(prior=kind)
         self.model_ = from_prior(prior_without(domain, kind), kind).model_
 
-    def fit(self, logged: LoggedTasks, payoff: Payoff, validation: LoggedTasks | None = None) -> Self:
+    def fit(
+        self,
+        logged: LoggedTasks,
+        payoff: Payoff,
+        validation: LoggedTasks | None = None,
+        gated: GatedTasks | None = None,
+    ) -> Self:
         return self
 
 

@@ -3,10 +3,11 @@
 >>> from camdf_lab import domains
 >>> logged = domains.load("retail", scorer="claude")
 
-Sources, licenses and attributions are in `SOURCES.md` beside this file, and in `DOMAINS` and `LATER_DOMAINS`.
+Sources, licenses and attributions are in `SOURCES.md` beside this file, and in `DOMAINS`,
+`LATER_DOMAINS` and `MIXED_DOMAINS`.
 """
 
-from camdf_lab.domains.catalogue import DOMAINS, LATER_DOMAINS, Domain, scorers
+from camdf_lab.domains.catalogue import DOMAINS, LATER_DOMAINS, MIXED_DOMAINS, Domain, scorers
 from camdf_lab.domains.checkouts import texts_from_tau2_bench, texts_from_tau_bench
 from camdf_lab.domains.made_up import made_up, made_up_domains
 from camdf_lab.domains.quality import ScoreQuality, as_markdown, quality_table, score_quality
@@ -27,6 +28,7 @@ from camdf_lab.domains.shipped import (
 __all__ = [
     "DOMAINS",
     "LATER_DOMAINS",
+    "MIXED_DOMAINS",
     "OWN",
     "Domain",
     "ScoreQuality",

@@ -16,7 +16,7 @@ gives the very float that the decimal reads as. No request text and no tool desc
 `tool-sizes.npz`, made by `scripts/measure_tools.py`, has for each of the nine domains `DOMAIN.PART`: (tools, 2),
 characters and tokens of that part of every tool's text. `task-vectors.npz`, made by `scripts/pack_datasets.py` too, has
 for every domain `DOMAIN`: (tasks, 64), the direction of every request's vector in whole numbers up to 127, and
-`projection`: (64, 384), half precision.
+`projection`: (64, 384), half precision; `task-vectors-mixed.npz` has those of `MIXED_DOMAINS`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from camdf.core.rankings import Bools, Floats, LoggedTasks, Rankings
 from camdf.core.vectors import at_length_one
 from camdf.datasets import read
 from camdf.errors import UsageError
-from camdf_lab.domains.catalogue import find
+from camdf_lab.domains.catalogue import MIXED_DOMAINS, find
 from camdf_lab.domains.costs import RETAIL_BASE_COSTS, dispersed, md5_base_costs
 
 if TYPE_CHECKING:
@@ -175,8 +175,8 @@ def task_vectors(domain: str) -> Floats:
     >>> task_vectors("retail").shape
     (67, 64)
     """
-    find(domain)
-    with packed("task-vectors") as pack:
+    file = "task-vectors-mixed" if find(domain) in MIXED_DOMAINS else "task-vectors"
+    with packed(file) as pack:
         return at_length_one(pack[domain].astype(np.float64))
 
 

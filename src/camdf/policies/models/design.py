@@ -29,6 +29,7 @@ from camdf.core.candidates import (
 from camdf.core.groups import sizes_of
 from camdf.core.probability import logit
 from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings
+from camdf.policies.models.company import Company
 from camdf.policies.models.membership import LIST_COLUMNS, SLOPE_COLUMN, Doubt, MembershipModel
 from camdf.policies.models.none_needed import tasks_without_need
 from camdf.policies.models.past_tasks import PAST_COLUMNS, PastTasks
@@ -281,7 +282,9 @@ class TaskReading:
         shares: Floats = counts / counts.sum()
         return shares
 
-    def model(self, after: Belief, flips: float, law: SetLaw, none: Floats | None) -> MembershipModel:
+    def model(
+        self, after: Belief, flips: float, law: SetLaw, none: Floats | None, company: Company | None
+    ) -> MembershipModel:
         """What is believed after the labels, in plain coefficients; `none` are those of tasks that need nothing."""
         plain = self._in_plain_coefficients()
         fitted = after.likeliest
@@ -315,6 +318,7 @@ class TaskReading:
             past_coefficients=_as_floats(weights[text_ends:]),
             lowest_score=self.prior.lowest_score,
             none=self._plain_none(none),
+            company=company,
         )
 
     def _rows_of_fit(self, features: Floats, ids: Ints, labels: Floats) -> Rows:
@@ -404,11 +408,13 @@ class Design:
         task = np.repeat(np.arange(len(self.logged)), self.logged.rankings.lengths)
         return self.rows.weighted(weights_of(self.logged, setting.strength)[task][self.order])
 
-    def model(self, setting: Setting, law: SetLaw, none: Floats | None = None) -> MembershipModel:
+    def model(
+        self, setting: Setting, law: SetLaw, none: Floats | None = None, company: Company | None = None
+    ) -> MembershipModel:
         """What was learned, in plain coefficients."""
         fitted = self.fitted(setting)
         after = afterwards(self.weighted(setting), fitted, self.reading.before(setting), setting.flips)
-        return self.reading.model(after, setting.flips, law, none)
+        return self.reading.model(after, setting.flips, law, none, company)
 
 
 def _at_places(values: Floats | tuple[float, ...], place: Ints) -> Floats:

@@ -31,6 +31,12 @@ class LabelNoise:
     at_most: float
     labels: int
 
+    def share_of_tasks(self, logged: LoggedTasks) -> float:
+        """The share of tasks with one wrong label or more, if `rate` of all labels are wrong wherever they stand."""
+        if not len(logged):
+            return 0.0
+        return float((1.0 - (1.0 - self.rate) ** logged.rankings.lengths).mean())
+
 
 def estimate_label_noise(logged: LoggedTasks) -> LabelNoise:
     """Bound the share of flipped labels by how often they contradict predictions that are nearly sure.

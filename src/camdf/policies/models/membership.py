@@ -15,6 +15,7 @@ from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
 from camdf.core.sets import AT_LEAST_ONE, SIZES, SizeLaw, shift_to_expect
 from camdf.core.sums import over_columns
 from camdf.errors import UsageError
+from camdf.policies.models.company import Company
 from camdf.policies.models.none_needed import empty_set_odds
 from camdf.policies.models.past_tasks import PAST_COLUMNS, PastTasks
 from camdf.policies.models.stored import column_names, names, number, numbers, object_of, share
@@ -77,6 +78,7 @@ class MembershipModel:
     `doubt` lets it go on learning. `lowest_score` is how far scores are kept from 0 and 1 before their logits are
     taken. `none`, where some tasks need nothing, are the intercept of the log odds that a task does, the coefficient of
     the log odds of the empty set (`camdf.policies.models.none_needed`), and those of the `columns` of the list.
+    `company`, where tools that go together are read, has the last word on each probability.
     """
 
     columns: Annotated[tuple[str, ...], column_names] = field(default=tuple(CANDIDATE_COLUMNS), kw_only=True)
@@ -101,6 +103,7 @@ class MembershipModel:
     lowest_score: Annotated[float, share, LEFT_OUT] = CLIP
     tools_per_list: Annotated[float, number, LEFT_OUT] = 0.0
     none: Annotated[tuple[float, ...], numbers, LEFT_OUT] = ()
+    company: Annotated[Company | None, or_none(object_of(Company)), LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         read = np.array([name in set(self.columns) for name in CANDIDATE_COLUMNS])
@@ -180,7 +183,10 @@ class MembershipModel:
         odds = np.zeros((len(rankings), 1))
         if lists.size:
             odds = over_columns(lists * self._list_weights)  # type: ignore[attr-defined]
-        return sigmoid(z) * rankings.listed, sigmoid(odds[:, 0] + self.holds[0])
+        probability = sigmoid(z) * rankings.listed
+        if self.company is not None:
+            probability = self.company.with_company(probability, rankings)
+        return probability, sigmoid(odds[:, 0] + self.holds[0])
 
     def chance_of_none(self, rankings: Rankings, probability: Floats) -> Floats:
         """(n,): how likely each task is to need nothing, given its candidates' probabilities; 0 where all need some."""

@@ -1,7 +1,9 @@
 """Learning one outcome at a time: what a fitted model believes, and what was seen since.
 
 The model's numbers and how firmly they stand are all that is needed of the past. A tool that was offered and not called
-was not needed; of a tool that was not offered nothing is known, and nothing is learned.
+was not needed; of a tool that was not offered nothing is known, and nothing is learned. How often a tool is needed of
+the times it was listed is counted where every tool was offered: of a cut list the likelier ones were. A model whose
+tools may not differ has no other place for what it learns of a tool after its fit, and counts what was offered.
 """
 
 from __future__ import annotations
@@ -20,11 +22,17 @@ from camdf.policies.models.posterior import Belief, Fitted, Rows, afterwards, mo
 
 
 def updated(
-    model: MembershipModel, logged: LoggedTasks, offered: Bools, past: PastTasks | None = None
+    model: MembershipModel,
+    logged: LoggedTasks,
+    offered: Bools,
+    past: PastTasks | None = None,
+    *,
+    in_fit: bool = False,
 ) -> MembershipModel:
     """The model after more outcomes; `offered` (n, m) marks the candidates that the agent could have called.
 
-    `past` are the past tasks that it was fitted with, before these.
+    `past` are the past tasks that it was fitted with, before these. `in_fit` says that whole lists were counted in the
+    fit that this belongs to, so that cut ones need not be.
     """
     if model.doubt is None:
         raise NotFittedError("This policy was saved before policies could be updated. Fit it again.")
@@ -49,8 +57,12 @@ def updated(
     after = afterwards(rows, fitted, before, model.flips)
     own = 1 + len(model.coefficients)
     texts = own + len(model.text_coefficients)
-    listed = np.bincount(place, minlength=len(model.tools))
-    required = np.bincount(place, weights=logged.required[known], minlength=len(model.tools))
+    whole = np.ones(len(logged), dtype=bool)
+    if count or in_fit:
+        whole = (known == logged.rankings.listed).all(axis=1)
+    counts = np.broadcast_to(whole[:, None], known.shape)[known]
+    listed = np.bincount(place, weights=counts, minlength=len(model.tools))
+    required = np.bincount(place, weights=counts & logged.required[known], minlength=len(model.tools))
     levels = model.levels
     slopes = model.slopes
     if count:

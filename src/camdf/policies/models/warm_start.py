@@ -9,15 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from camdf.core.groups import numbered
-from camdf.core.probability import sigmoid
-from camdf.core.rankings import Bools, Floats, LoggedTasks
-from camdf.policies.models.design import BASE, Design, Setting, Strength, weights_of
+from camdf.core.probability import logit, sigmoid
+from camdf.core.rankings import Bools, Floats, GatedTasks, Ints, LoggedTasks
+from camdf.core.sets import SMALLEST
+from camdf.policies.models.company import (
+    UNREAD,
+    Company,
+    company_left_out,
+    company_of,
+    count_pairs,
+    fit_coefficients,
+    log_odds_with,
+)
+from camdf.policies.models.design import BASE, MADE_UP, Design, Setting, Strength, weights_of
 from camdf.policies.models.membership import HeldOut, MembershipModel, group_folds, splits_of
 from camdf.policies.models.none_needed import fit_none, tasks_without_need
+from camdf.policies.models.online import updated
 from camdf.policies.models.posterior import Fitted, Rows, log_loss, observed
 from camdf.policies.models.prior import Prior
 from camdf.policies.models.set_law import SetLaw, fit_set_law
@@ -100,11 +112,17 @@ def fit_warm(
     trust_labels: bool = False,
     texts: bool = False,
     remember: bool = False,
+    gated: GatedTasks | None = None,
 ) -> WarmFit:
     """Learn the model; of several priors take the one that labels speak for.
 
-    With `texts` it learns from the tasks' vectors too, and with `remember` from what similar tasks needed.
+    With `texts` it learns from the tasks' vectors too, and with `remember` from what similar tasks needed. Then it goes
+    on from what `gated` tasks were offered; whatever is learned from held-out predictions is learned from those of
+    models that went on so, too, without the gated tasks of the groups that are held out. A fit that reads vectors needs
+    those of the gated tasks, and leaves them out where they have none.
     """
+    if gated is not None and texts and not _have_like_vectors(gated.logged, logged):
+        gated = None
     shared = identity and logged.rankings.shares_catalogue
     starts = [(Design.of(logged, prior, shared, texts, remember), prior) for prior in priors]
     design, prior = min(starts, key=lambda pair: pair[0].fitted(Setting()).loss)
@@ -124,11 +142,19 @@ def fit_warm(
     holds = np.ones(len(logged))
     for part in folds:
         probability[part.held], holds[part.held] = part.predicted(setting)
-    held = HeldOut(probability, holds, fold)
+        if gated is not None:
+            probability[part.held] = part.predicted_after(gated, setting)
+    if compared and gated is not None:
+        losses = losses_of_groups(logged, logit(probability, SMALLEST), setting.flips)
     law = SetLaw()
     none: Floats | None = None
+    company = None if prior.model is None else prior.model.company
     if compared:
         weights = weights_of(logged, setting.strength)
+        together = _fit_company(logged, probability, fold, losses, setting, company) if shared else None
+        company = None
+        if together is not None:
+            company, probability, losses = together
         law = fit_set_law(*required_sets(logged, probability, weights, setting.flips))
         needs_none = tasks_without_need(logged)
         if needs_none.any():
@@ -136,7 +162,63 @@ def fit_warm(
             none = fit_none(probability, logged.rankings.listed, described, needs_none, weights, law)
     elif prior.model is not None:
         law = SetLaw(prior.model.law, prior.model.sharpness, prior.model.calibration)
-    return WarmFit(design.model(setting, law, none), held, losses)
+    held = HeldOut(probability, holds, fold)
+    model = design.model(setting, law, none, company)
+    if gated is not None:
+        model = updated(model, gated.logged, gated.offered, design.reading.past, in_fit=True)
+    return WarmFit(model, held, losses)
+
+
+def _have_like_vectors(first: LoggedTasks, second: LoggedTasks) -> bool:
+    both = [tasks.rankings.vectors for tasks in (first, second)]
+    dimensions = {0 if vectors is None else vectors.shape[1] for vectors in both}
+    return len(dimensions) == 1
+
+
+class _FittedCompany(NamedTuple):
+    """Company, the held-out probabilities with it, and the loss of every group under them."""
+
+    company: Company
+    probability: Floats
+    losses: Floats
+
+
+def _fit_company(
+    logged: LoggedTasks, probability: Floats, fold: Ints, losses: Floats, setting: Setting, before: Company | None
+) -> _FittedCompany | None:
+    """Company for held-out probabilities (n, m), if it clearly lowers their losses.
+
+    One that goes on from that of a prior stays, unless it clearly raises them. Each fold is judged by coefficients that
+    were learned from the others.
+    """
+    counts = count_pairs(logged)
+    expected = np.array(UNREAD)
+    if before is not None:
+        counts = counts.plus(before.counts_among(logged.rankings.catalogue), MADE_UP)
+        expected = np.array(before.coefficients)
+    if not counts.together.any():
+        return None
+    listed = logged.rankings.listed
+    column = company_left_out(logged, counts, probability)
+    labels = logged.required.astype(np.float64)
+    weights = np.broadcast_to(weights_of(logged, setting.strength)[:, None], labels.shape)
+
+    def learned(rows: Bools) -> Floats:
+        return fit_coefficients(probability[rows], column[rows], labels[rows], weights[rows], setting.flips, expected)
+
+    log_odds = np.zeros(labels.shape)
+    for taught, held in splits_of(fold):
+        log_odds[held] = log_odds_with(learned(listed & taught[:, None]), probability, column)[held]
+    after = losses_of_groups(logged, log_odds, setting.flips)
+    fall = Fall.of(losses, after)
+    helps = fall.is_clear(SURE) and not fall.rests_on_one_group
+    if before is not None:
+        helps = not Fall.of(after, losses).is_clear(SURE)
+    if not helps:
+        return None
+    coefficients = learned(listed)
+    moved = sigmoid(log_odds_with(coefficients, probability, column)) * listed
+    return _FittedCompany(company_of(logged, counts, coefficients), moved, after)
 
 
 def task_losses(fitted: Fitted, rows: Rows, logged: LoggedTasks, flips: float) -> Floats:
@@ -145,6 +227,14 @@ def task_losses(fitted: Fitted, rows: Rows, logged: LoggedTasks, flips: float) -
     task = np.repeat(np.arange(len(logged)), logged.rankings.lengths)
     losses = log_loss(fitted.log_odds(rows), labels, flips)
     return np.bincount(task, weights=losses, minlength=len(logged)).astype(np.float64)
+
+
+def losses_of_groups(logged: LoggedTasks, log_odds: Floats, flips: float) -> Floats:
+    """(groups,): the log loss of every group under log odds (n, m)."""
+    labels = logged.required.astype(np.float64)
+    by_task = (log_loss(log_odds, labels, flips) * logged.rankings.listed).sum(axis=1)
+    group, groups = numbered(logged.groups)
+    return np.bincount(group, weights=by_task, minlength=groups).astype(np.float64)
 
 
 def predicted(fitted: Fitted, rows: Rows, listed: Bools) -> Floats:
@@ -189,6 +279,13 @@ class _Fold:
         """(held, m) and (held,): each candidate's probability, and that the list holds all."""
         probability = predicted(self.design.fitted(setting), self.rows, self.others.rankings.listed)
         return probability, sigmoid(self.design.reading.holds(self.others.rankings))
+
+    def predicted_after(self, gated: GatedTasks, setting: Setting) -> Floats:
+        """(held, m): each candidate's probability after what gated tasks of other groups were offered."""
+        taught = gated.without(self.others.groups.tolist())
+        past = self.design.reading.past
+        model = updated(self.design.model(setting, SetLaw()), taught.logged, taught.offered, past, in_fit=True)
+        return model.probabilities(self.others.rankings, past)[0]
 
 
 class LossComparison:
