@@ -7,7 +7,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,10 @@ from camdf.errors import DataError, UsageError, expect
 from camdf.runtime.visible import visible, visible_lines
 
 if TYPE_CHECKING:
-    from camdf.cli.mcp_clients import FileChange
+    from camdf.cli.client_file import ClientFile
+    from camdf.cli.servers_file import ServersFile
     from camdf.integrations.gateway.folder import Folder
+    from camdf.integrations.gateway.receipt import Receipt
     from camdf.integrations.gateway.server import Gateway
 
 PLACES = (".mcp.json", "mcp.json", ".cursor/mcp.json", ".vscode/mcp.json")
@@ -31,6 +33,13 @@ TOKEN = "CAMDF_TOKEN"
 """The environment variable with the token that a gateway over HTTP asks for."""
 
 SHORTEST_TOKEN = 16
+
+NOTE = 1_500
+MOST_USED = 5
+"""How many tools a report names."""
+
+NOTES = (200, 10_000)
+"""How long a note on a prompt is at most, unless somebody says otherwise, and what may be said."""
 
 
 def add_commands(commands: Any) -> None:
@@ -62,9 +71,21 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--learn", choices=("on", "off"), default="on", help="keep a log of searches and calls (default: on)"
     )
+    parser.add_argument(
+        "--wait", type=float, default=3.0, metavar="SECONDS", help="how long a list waits for servers (default: 3)"
+    )
     parser.add_argument("--seconds", type=float, default=300.0, help="how long a call may take (default: 300)")
     parser.add_argument(
         "--accept", nargs="+", metavar="NAME@DIGEST", help="with review: accept what it shows, as it shows it"
+    )
+    parser.add_argument(
+        "--hook",
+        type=int,
+        nargs="?",
+        const=NOTE,
+        default=0,
+        metavar="CHARACTERS",
+        help=f"with install: tell the model at each prompt of tools, in at most so many characters (default: {NOTE})",
     )
     parser.add_argument("--yes", action="store_true", help="with install and uninstall: do not ask")
     add_json(parser)
@@ -84,8 +105,9 @@ def _serve_gateway(options: argparse.Namespace, words: list[str]) -> int:
     expect("fastmcp", EXTRA)
     if options.at_most is not None and options.at_most < 2:
         raise UsageError(f"--at-most must be at least 2, the tools of the search. Got {options.at_most} instead.")
-    if options.first < 0 or options.seconds <= 0:
-        raise UsageError("--first must not be negative, and --seconds must be positive.")
+    if options.first < 0 or options.wait < 0 or options.seconds <= 0:
+        raise UsageError("--first and --wait must not be negative, and --seconds must be positive.")
+    _check_note(options)
     os.environ.setdefault("FASTMCP_CHECK_FOR_UPDATES", "off")
     from camdf.datasets.examples import read_examples, renamed_examples
     from camdf.integrations.gateway.config import read_servers
@@ -108,6 +130,8 @@ def _serve_gateway(options: argparse.Namespace, words: list[str]) -> int:
         permission=read_permission(path),
         seconds=options.seconds,
         mode=None if options.http is None else "legacy",
+        note=options.hook,
+        wait=options.wait,
     )
     quiet: dict[str, Any] = {"show_banner": False, "log_level": "ERROR"}
     behind = f"camdf: one MCP server in front of {visible(', '.join(server.name for server in servers))},"
@@ -166,6 +190,7 @@ async def _serve_until_told(gateway: Gateway, serving: Coroutine[Any, Any, None]
 
 def _show_status(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.integrations.gateway.folder import STATUS, Folder
+    from camdf.integrations.gateway.receipt import WORKING
 
     folder = Folder.of_client_file(_served_file(words))
     status = folder.read(STATUS)
@@ -177,14 +202,15 @@ def _show_status(options: argparse.Namespace, words: list[str]) -> int:
         print("\n".join(map(visible, _status_lines(status))))
     for line in _definitions_problem(folder):
         print(line)
-    return int(any(server["state"] != "up" for server in status.get("servers", {}).values()))
+    return int(any(server["state"] not in WORKING for server in status.get("servers", {}).values()))
 
 
 def _status_lines(status: dict[str, Any]) -> list[str]:
+    from camdf.integrations.gateway.folder import is_running
     from camdf.integrations.gateway.receipt import out_of_use
 
     lines: list[str] = []
-    if not _is_running(status["pid"]):
+    if not is_running(status["pid"]):
         lines.append("The gateway does not run now. This is how it was at its end:")
     for name, server in status["servers"].items():
         restarts = f", {server['restarts']} restarts" if server["restarts"] else ""
@@ -215,40 +241,54 @@ def _definitions_problem(folder: Folder) -> list[str]:
     ]
 
 
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return True
-
-
 def _show_report(options: argparse.Namespace, words: list[str]) -> int:
     from camdf.integrations.gateway.config import read_servers
     from camdf.integrations.gateway.folder import STATUS, Folder
-    from camdf.integrations.gateway.receipt import out_of_use, receipt
+    from camdf.integrations.gateway.receipt import receipt
 
     path = _served_file(words)
     folder = Folder.of_client_file(path)
     result = receipt(folder.records(), [server.name for server in read_servers(path)])
     if options.json:
-        print_json(vars(result))
+        dollars = {"dollars_saved": result.dollars_saved, "dollars_searched": result.dollars_searched}
+        print_json({**vars(result), **dollars})
         return 0
     if not result.connections:
         print("No client has listed the tools yet. Start one, and look again.")
         return 0
-    status = folder.read(STATUS).get("servers", {})
-    print(f"Connections: {result.connections:,}. On average {result}.")
-    print(f"Calls that the search learned from: {result.learned:,}.")
+    for line in _report_lines(result, folder.read(STATUS).get("servers", {})):
+        print(line)
+    return 0
+
+
+def _report_lines(result: Receipt, status: Mapping[str, Any]) -> list[str]:
+    from camdf.integrations.gateway.receipt import never_called, out_of_use
+    from camdf.integrations.gateway.working_set import PRICES
+
+    prices = f"${PRICES.uncached:.2f} and ${PRICES.cached:.2f} for a million tokens"
+    lines = [
+        f"Connections: {result.connections:,}. On average {result}.",
+        f"That is ${result.dollars_saved:.2f} saved in all, and ${result.dollars_searched:.2f} spent on searches, at "
+        f"{prices}, {PRICES.turns:.0f} model calls a connection.",
+        f"Calls that the search learned from: {result.learned:,}.",
+    ]
+    prompts = result.prompts
+    if prompts["prompts"]:
+        lines.append(
+            f"Prompts: {prompts['prompts']:,}, with a note: {prompts['noted']:,}. Tools in notes: "
+            f"{prompts['named']:,}, called after it: {prompts['used']:,}."
+        )
     width = max((len(visible(name)) for name in result.servers), default=0)
     for name, use in sorted(result.servers.items(), key=lambda item: -item[1]["calls"]):
+        told = out_of_use(name, status[name]) if name in status else []
         if use["calls"]:
-            used = f"calls: {use['calls']:,}, of loaded tools: {use['loaded']:,}, errors: {use['errors']:,}"
-        else:
-            missing = out_of_use(name, status[name]) if name in status else []
-            used = next(iter(missing), "never called: does it earn its place?")
-        print(f"  {visible(name):<{width}}  {used}")
-    return 0
+            told = [f"calls: {use['calls']:,}, of loaded tools: {use['loaded']:,}, errors: {use['errors']:,}", *told]
+        used = " ".join(told) or never_called(use)
+        lines.append(f"  {visible(name):<{width}}  {used}")
+    most = [f"{visible(name)} {calls:,}" for name, calls in result.tools.most_common(MOST_USED)]
+    if most:
+        lines.append(f"Tools that were called most: {', '.join(most)}.")
+    return lines
 
 
 def _review_tools(options: argparse.Namespace, words: list[str]) -> int:
@@ -298,33 +338,66 @@ def _sign_in(options: argparse.Namespace, words: list[str]) -> int:
     return 0
 
 
-def _install_gateway(options: argparse.Namespace, words: list[str]) -> int:
-    from camdf.cli.mcp_clients import Installation
+def _check_note(options: argparse.Namespace) -> None:
+    least, most = NOTES
+    if options.hook and not least <= options.hook <= most:
+        raise UsageError(f"--hook must be {least} to {most:,} characters. Got {options.hook} instead.")
 
-    installation = Installation.found(_named_client(words), Path.cwd())
-    return _show_and_write(options, installation.to_install, installation.install)
+
+def _install_gateway(options: argparse.Namespace, words: list[str]) -> int:
+    from camdf.cli.mcp_clients import found_installation
+    from camdf.cli.mcp_hooks import HookFile
+
+    _check_note(options)
+    servers = found_installation(_named_client(words), Path.cwd(), options.hook)
+    hook = HookFile(servers) if options.hook else None
+    if hook is None or not servers.takes_prompts():
+        _show_and_write(options, servers, install=True)
+    if hook is not None and servers.takes_prompts():
+        hook.clear_leftovers()
+        _show_and_write(options, hook, install=True)
+    return 0
 
 
 def _uninstall_gateway(options: argparse.Namespace, words: list[str]) -> int:
-    from camdf.cli.mcp_clients import Installation
+    from camdf.cli.mcp_clients import found_installation
 
-    installation = Installation.found(_named_client(words), Path.cwd())
-    return _show_and_write(options, installation.to_uninstall, installation.uninstall)
+    servers = found_installation(_named_client(words), Path.cwd())
+    hook = _installed_hook(servers)
+    if hook is not None:
+        _show_and_write(options, hook, install=False)
+    _show_and_write(options, servers, install=False)
+    return 0
 
 
-def _show_and_write(
-    options: argparse.Namespace, planned: Callable[[], FileChange], written: Callable[[FileChange], bool]
-) -> int:
+def _installed_hook(servers: ServersFile) -> ClientFile | None:
+    from camdf.cli.mcp_hooks import HookFile
+
+    try:
+        hook = HookFile(servers)
+    except UsageError:  # a client without hooks
+        return None
+    if hook.is_installed:
+        hook.clear_leftovers()
+    return hook if hook.is_installed else None
+
+
+def _show_and_write(options: argparse.Namespace, file: ClientFile, *, install: bool) -> None:
     """Show a change of a client's file, ask, and write it; where the file is another one by then, the same again."""
     while True:
+        planned = file.to_uninstall
+        written = file.uninstall
+        if install:
+            planned = file.to_install
+            written = file.install
         change = planned()
         print(change.diff())
         if not options.yes and not _agrees():
             print("Nothing was changed.")
-            return 0
+            return
         if written(change):
             print(visible(change.told))
-            return 0
+            return
         print(visible(f"{change.path} has changed since it was shown, and was left as it is. This is the change now:"))
 
 
@@ -343,20 +416,32 @@ def _named_client(words: list[str]) -> str:
 
 
 def _served_file(words: list[str]) -> Path:
-    """The file of the servers that a gateway has, by the client's file that starts it, or by their own."""
+    """The file of the servers that a gateway has: by the client, by the file that starts it, or by their own."""
     from camdf.cli.mcp_clients import CLIENTS
     from camdf.integrations.gateway.config import served_file
 
-    if words or _file_here() is not None:
+    named = words[0] if len(words) == 1 and words[0] in CLIENTS else ""
+    if not named and (words or _file_here() is not None):
         return served_file(_file_of_servers(words))
-    installed: dict[Path, Path] = {}
-    for path in (Path(place).expanduser() for places in CLIENTS.values() for place in places):
-        with suppress(OSError, DataError):
-            if (served := served_file(path)) != path:
-                installed[served] = path
+    installed = _installed_files([named] if named else CLIENTS)
     if len(installed) > 1:
         raise UsageError(f"Name one of the files that start the gateway: {', '.join(map(str, installed.values()))}.")
+    if named and not installed:
+        raise UsageError(f"The gateway is in no file of {named} here. To put it there: camdf mcp install {named}.")
     return next(iter(installed), None) or _file_of_servers(words)
+
+
+def _installed_files(clients: Iterable[str]) -> dict[Path, Path]:
+    """The files of servers that gateways of these clients have, each with the client's file that starts it."""
+    from camdf.cli.mcp_clients import places_of
+    from camdf.integrations.gateway.config import served_file
+
+    installed: dict[Path, Path] = {}
+    for path in (place for client in clients for place in places_of(client)):
+        with suppress(OSError, DataError):
+            if (served := served_file(path)) != path:
+                installed.setdefault(served, path)
+    return installed
 
 
 def _file_of_servers(words: list[str]) -> Path:
@@ -380,7 +465,10 @@ ACTIONS: dict[str, tuple[Callable[[argparse.Namespace, list[str]], int], str]] =
     "report": (_show_report, "what was saved, searched and called, by server"),
     "review": (_review_tools, "tools that are new or changed, and with --accept let them be used"),
     "login": (_sign_in, "NAME FILE: sign in to a server with a browser"),
-    "install": (_install_gateway, "CLIENT: put the gateway into the file of claude-code, cursor or vscode"),
+    "install": (
+        _install_gateway,
+        "CLIENT: put the gateway into its file: claude-code, claude-desktop, codex, cursor or vscode",
+    ),
     "uninstall": (_uninstall_gateway, "CLIENT: put the client's file back as it was"),
 }
 """What can stand before the file, and what it shows or does."""

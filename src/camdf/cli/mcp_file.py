@@ -70,7 +70,7 @@ async def _tools_of_server(server: ServerEntry, log: Path) -> list[Any]:
         transport.keep_alive = False
         transport.log_file = log
     async with Client(transport) as client:
-        return list(await client.list_tools())
+        return [tool for tool in await client.list_tools() if server.lets_through(tool.name)]
 
 
 def _why_without_tools(error: BaseException, log: Path, seconds: float) -> str:

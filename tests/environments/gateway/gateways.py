@@ -82,7 +82,8 @@ async def connected(
     """A client of a gateway in this process, whose servers have processes of their own."""
     learn = settings.pop("learn", True)
     folder = Folder.of_client_file(path, learn=learn)
-    gateway = Gateway(read_servers(path), folder, permission=read_permission(path), **settings)
+    given = {"permission": read_permission(path), "wait": 20.0, **settings}  # a busy machine starts servers slowly
+    gateway = Gateway(read_servers(path), folder, **given)
     async with Client(gateway.server, mode=era, **(handlers or {})) as client:
         yield client, gateway
 

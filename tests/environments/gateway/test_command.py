@@ -38,7 +38,7 @@ PYTHONS = {"2.x": Path(sys.executable), "1.x": CACHE / "mcp1" / "bin" / "python"
 @contextmanager
 def over_http(path: Path, *options: str) -> Iterator[str]:
     port = free_port()
-    command = [sys.executable, "-m", "camdf", "mcp", str(path), "--http", str(port), *options]
+    command = [sys.executable, "-m", "camdf", "mcp", str(path), "--http", str(port), "--wait", "20", *options]
     process = subprocess.Popen(command, env=environment(CAMDF_TOKEN=TOKEN), stderr=subprocess.PIPE, text=True)
     try:
         wait_for_port(port)
@@ -66,7 +66,7 @@ def test_clients_of_both_generations_find_and_call_a_tool(tmp_path: Path, genera
     source = environment()["PYTHONPATH"]
     starter.write_text(
         f'#!/bin/sh\nexport XDG_STATE_HOME="{state}" PYTHONPATH="{source}"\n'
-        f'exec "{sys.executable}" -m camdf mcp "{path}" --at-most 4\n'
+        f'exec "{sys.executable}" -m camdf mcp "{path}" --at-most 4 --wait 20\n'
     )
     starter.chmod(0o755)
     seen = used_by(PYTHONS[generation], "stdio", str(starter))
@@ -247,7 +247,7 @@ def test_after_install_status_report_and_review_find_the_gateway_by_the_clients_
 
     asyncio.run(run())
     capfd.readouterr()
-    for words in ([], [str(path)]):
+    for words in ([], [str(path)], ["claude-code"]):
         assert main(["mcp", "report", *words]) == 0
         told = capfd.readouterr().out
         assert "calls: 1" in told

@@ -401,6 +401,7 @@ def test_what_claude_code_has_for_single_projects_goes_behind_the_gateway_and_co
 
 def test_what_vs_code_asks_its_user_for_reaches_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     path = tmp_path / ".config" / "Code" / "User" / "mcp.json"
     path.parent.mkdir(parents=True)

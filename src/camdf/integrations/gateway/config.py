@@ -1,10 +1,14 @@
-"""The servers of a client's own file: Claude Code, Claude Desktop, Cursor and VS Code write them alike, almost."""
+"""The servers of a client's own file: Claude Code, Claude Desktop, Cursor and VS Code write them alike, almost.
+
+Codex has them in TOML and in words of its own, which are read as those of the others.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import tomllib
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
@@ -15,6 +19,9 @@ from camdf.runtime.loose_json import plain_json
 
 TABLES = ("mcpServers", "servers")
 """What the table of servers is called: by most clients, and by VS Code."""
+
+CODEX_SERVERS = "mcp_servers"
+"""And by Codex."""
 
 GATEWAY = "camdf"
 """The name of the gateway in a client's file: an entry of this name is never started, for it would start itself."""
@@ -31,6 +38,54 @@ class ServerEntry(NamedTuple):
     name: str
     entry: dict[str, Any]
     problem: str = ""
+    only: frozenset[str] | None = None
+    """The tools that the file lets through, by the server's names; None for all."""
+
+    without: frozenset[str] = frozenset()
+    """Those that it does not."""
+
+    lazy: bool = False
+    """Whether it is started when a tool of it is first called, once its tools are known."""
+
+    def lets_through(self, tool: str) -> bool:
+        """Whether a tool of the server may be taken in."""
+        return (self.only is None or tool in self.only) and tool not in self.without
+
+
+def client_document(content: bytes, path: Path) -> dict[str, Any]:
+    """What a client's file holds, with servers as most clients write them; errors name the file."""
+    if path.suffix != ".toml":
+        return client_json(content, path)
+    try:
+        document = tomllib.loads(content.decode())
+    except ValueError as error:  # text that is no UTF-8 among them
+        raise DataError(f"{path}: must hold TOML, and does not: {error}. Mend it.") from None
+    servers = _as_object(document.pop(CODEX_SERVERS, None))
+    return {**document, TABLES[0]: {name: _entry_of_codex(entry) for name, entry in servers.items()}}
+
+
+def _entry_of_codex(entry: Any) -> Any:
+    """An entry of Codex as other clients would write it."""
+    if not isinstance(entry, dict):
+        return entry
+    entry = dict(entry)
+    headers = {**_as_object(entry.pop("http_headers", None))}
+    for name, variable in _as_object(entry.pop("env_http_headers", None)).items():
+        headers[name] = f"${{{variable}}}"
+    token = entry.pop("bearer_token_env_var", None)
+    if token:
+        headers["Authorization"] = f"Bearer ${{{token}}}"
+    if headers:
+        entry["headers"] = headers
+    passed_on = [name for name in entry.pop("env_vars", None) or () if isinstance(name, str)]
+    if passed_on:
+        entry["env"] = {**{name: f"${{{name}:-}}" for name in passed_on}, **_as_object(entry.get("env"))}
+    seconds = entry.pop("tool_timeout_sec", None)
+    if isinstance(seconds, (int, float)):
+        entry["timeout"] = 1000 * seconds
+    if entry.pop("enabled", True) is False:
+        entry["disabled"] = True
+    return entry
 
 
 def client_json(content: bytes, path: Path) -> dict[str, Any]:
@@ -57,14 +112,20 @@ def _written_servers(document: Mapping[str, Any], folder: str) -> dict[str, Any]
 
 def served_file(path: Path) -> Path:
     """The file whose servers stand behind a client: after `camdf mcp install` not its own, but the copy of it."""
-    servers = _written_servers(client_json(path.read_bytes(), path), str(Path.cwd()))
+    servers = _written_servers(client_document(path.read_bytes(), path), str(Path.cwd()))
     arguments = _as_object(servers.get(GATEWAY)).get("args")
     if not isinstance(arguments, list) or not arguments:
         return path
     named = arguments[-1]
-    if isinstance(named, str) and named.endswith(".json") and Path(named).is_file():
+    if isinstance(named, str) and named.endswith((".json", ".toml")) and Path(named).is_file():
         return Path(named)
     return path
+
+
+def server_names(path: Path, folder: str) -> list[str]:
+    """The servers that a client has by its file in this folder, in letters that tools may have; none is started."""
+    servers = _written_servers(client_document(path.read_bytes(), path), folder)
+    return [tool_letters(name) for name, entry in servers.items() if not _as_object(entry).get("disabled")]
 
 
 def read_servers(path: Path, environ: Mapping[str, str] = os.environ) -> list[ServerEntry]:
@@ -76,20 +137,21 @@ def read_servers(path: Path, environ: Mapping[str, str] = os.environ) -> list[Se
     here = str(Path.cwd())
     places = {"workspaceFolder": here, "workspaceFolderBasename": Path(here).name, "userHome": str(Path.home())}
     values = {**places, **environ}
-    servers = _written_servers(client_json(path.read_bytes(), path), here)
+    servers = _written_servers(client_document(path.read_bytes(), path), here)
     enabled = {
         written: entry
         for written, entry in servers.items()
-        if _tool_letters(written) != GATEWAY and not (isinstance(entry, dict) and entry.get("disabled"))
+        if tool_letters(written) != GATEWAY and not (isinstance(entry, dict) and entry.get("disabled"))
     }
     if not enabled:
-        raise DataError(f"{path}: must name a server in 'mcpServers', and names none. Add one, or name another file.")
+        table = CODEX_SERVERS if path.suffix == ".toml" else TABLES[0]
+        raise DataError(f"{path}: must name a server in '{table}', and names none. Add one, or name another file.")
     owners: dict[str, str] = {}
-    for written in sorted(enabled, key=lambda written: written != _tool_letters(written)):
-        owners.setdefault(_tool_letters(written), written)
+    for written in sorted(enabled, key=lambda written: written != tool_letters(written)):
+        owners.setdefault(tool_letters(written), written)
     entries: list[ServerEntry] = []
     for written, entry in enabled.items():
-        name = _tool_letters(written)
+        name = tool_letters(written)
         if owners[name] == written:
             entries.append(_server_entry(name, entry, values))
         else:
@@ -98,7 +160,7 @@ def read_servers(path: Path, environ: Mapping[str, str] = os.environ) -> list[Se
     return entries
 
 
-def _tool_letters(written: str) -> str:
+def tool_letters(written: str) -> str:
     """The name of a server in letters that names of tools may have."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", written)
 
@@ -116,6 +178,8 @@ def _server_entry(name: str, entry: Any, values: Mapping[str, str]) -> ServerEnt
     own = filled.pop("env", None) or {}
     if not isinstance(own, dict) or not all(isinstance(value, str) for value in own.values()):
         return ServerEntry(name, {}, "its 'env' must be an object of names and texts")
+    only = filled.pop("enabled_tools", None)
+    without = filled.pop("disabled_tools", None) or ()
     file = filled.pop("envFile", None)
     if file is not None:
         try:
@@ -127,9 +191,13 @@ def _server_entry(name: str, entry: Any, values: Mapping[str, str]) -> ServerEnt
     kind = filled.pop("type", None)
     if "url" in filled and kind in ("http", "streamable-http", "streamableHttp", "sse"):
         filled["transport"] = "sse" if kind == "sse" else "http"
+    lazy = filled.pop("lazy", False) is True
+    problem = ""
     if missing:
-        return ServerEntry(name, filled, f"set {', '.join(sorted(missing))} in the environment, and start again")
-    return ServerEntry(name, filled)
+        problem = f"set {', '.join(sorted(missing))} in the environment, and start again"
+    if only is not None:
+        only = frozenset(only)
+    return ServerEntry(name, filled, problem, only, frozenset(without), lazy)
 
 
 def _variables_in(file: str) -> dict[str, str]:

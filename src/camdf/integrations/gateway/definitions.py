@@ -85,6 +85,17 @@ class Definitions:
             self._write_document(judged, document)
             return standings
 
+    def accepted(self, server: str) -> dict[str, Record]:
+        """The tools of a server that are accepted, by name; none where something of it waits."""
+        with self._locked_alone():
+            try:
+                document = self._read_document()
+            except OSError:
+                return {}
+        if document.pending.get(server) or server in document.unread or server not in document.accepted:
+            return {}
+        return document.accepted[server]
+
     def pending(self) -> list[Waiting]:
         """All tools that wait."""
         with self._locked_alone():

@@ -31,6 +31,15 @@ LONGEST_LINE = 400_000
 """How many bytes a line has at most: a longer one is left out."""
 
 
+def is_running(process: int) -> bool:
+    """Whether there is a process of this number."""
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return False
+    return True
+
+
 def state_home() -> Path:
     """Where gateways keep their folders: `$XDG_STATE_HOME/camdf/mcp`, by default `~/.local/state/camdf/mcp`."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "camdf" / "mcp"
@@ -66,7 +75,7 @@ class Folder:
         with suppress(OSError):
             self.make()
             with locked(self.path, wait=True):  # else another gateway's lines go, or it shortens the log again
-                if searched and searched <= self._forgotten():
+                if searched and searched <= self.forgotten_until():
                     cut.pop("query", None)
                 line = json.dumps({"at": now, "event": event, **cut}).encode() + b"\n"
                 if len(line) <= LONGEST_LINE:
@@ -82,7 +91,7 @@ class Folder:
             begins = content.index(b"\n", len(content) - MOST_BYTES // 2 - 1) + 1
             write_whole(self.log, content[begins:], private=True)
 
-    def _forgotten(self) -> str:
+    def forgotten_until(self) -> str:
         """Until when everything was forgotten; "" where nothing was."""
         with suppress(OSError):
             return (self.path / FORGOTTEN).read_text(encoding="ascii")
@@ -135,7 +144,7 @@ class Folder:
         with suppress(FileNotFoundError), locked(self.path, wait=True):
             now = datetime.now(UTC).isoformat(timespec="seconds")
             until = now if before is None else min(str(before), now)
-            write_whole(self.path / FORGOTTEN, max(until, self._forgotten()).encode(), private=True)
+            write_whole(self.path / FORGOTTEN, max(until, self.forgotten_until()).encode(), private=True)
             records = list(self.records())
             kept = [record for record in records if before is not None and record["at"][:10] >= str(before)]
             if self.log.exists():  # a line that was cut short among others, which is no record

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from camdf.errors import needs
 from camdf.gate.tool_search import NAME
 from camdf.tools import Tool, view
+
+with needs("mcp"):
+    from mcp_types import Tool as McpTool
 
 MOST_TOOLS = 2_000
 """How many tools a server may have."""
@@ -92,3 +96,16 @@ def _read_tool(native: Any) -> Tool | None:
     if not tool.readable or tool.foreign or tool.name != native.name:
         return None
     return tool
+
+
+def remembered(records: Mapping[str, Mapping[str, Any]]) -> Intake | None:
+    """What a server listed before, by the records of its definitions; None where a tool would not be the same again."""
+    try:
+        written = [dict(record["definition"]) for record in records.values()]
+        natives = [McpTool.model_validate({"inputSchema": tool.pop("parameters"), **tool}) for tool in written]
+    except (ValueError, TypeError, KeyError):
+        return None
+    intake = taken_in(natives)
+    digests = {name: listed.tool.digest() for name, listed in intake.tools.items()}
+    same = digests == {name: record["digest"] for name, record in records.items()}
+    return intake if same and digests else None

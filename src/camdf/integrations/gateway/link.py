@@ -7,6 +7,7 @@ import copy
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -85,12 +86,14 @@ class Link:
         self.sign_ins = sign_ins
         self.state = "down" if server.problem else "starting"
         self.error = server.problem
+        self.since = _now()
         self.restarts = -1
         self.came_up: float | None = None  # when it first did
         self.client: Any = None
         self.intake = Intake({}, Counter())
         self.wanted = asyncio.Event()  # set to have the tools listed again
         self._why_ended = ""
+        self._woken = asyncio.Event()
         self._up = asyncio.Event()
         self._fronts = Counter[int]()
         self._logged = (0.0, 0)
@@ -100,6 +103,8 @@ class Link:
 
         Whatever goes wrong here is this server's own failure, so this ends only where it is canceled.
         """
+        if self.state == "asleep":
+            await self._woken.wait()
         rest = 0.0
         while not self.server.problem:
             began = monotonic()
@@ -121,6 +126,20 @@ class Link:
             rest = 0.0 if was_steady else min(LONGEST_REST, max(1.0, 2 * rest))
             await asyncio.sleep(rest)
         await self._say("down", self.server.problem)
+
+    async def sleep(self, intake: Intake) -> None:
+        """Start with the first call only: the tools are those that it listed before."""
+        self.intake = intake
+        problem = await self.listed(self)
+        await self._say("asleep", problem)
+
+    async def woken(self) -> None:
+        """Start a server that is asleep, and wait until it has listed its tools; a ToolError where it does not."""
+        if self.state == "asleep":
+            self._woken.set()
+            await self._say("starting")
+        if self._woken.is_set() and not self._up.is_set():
+            await self.borrowed()
 
     async def _connected(self, mode: str) -> None:
         self.restarts += 1
@@ -179,7 +198,7 @@ class Link:
         cursor = None
         for _ in range(MOST_PAGES):
             page = await client.list_tools_mcp(cursor=cursor)
-            tools += page.tools
+            tools += [tool for tool in page.tools if self.server.lets_through(tool.name)]
             size += await asyncio.to_thread(sum, map(characters, page.tools))
             is_last = page.next_cursor in (None, "", cursor)
             if is_last or len(tools) > intake.MOST_TOOLS or size > intake.MOST_CHARACTERS:
@@ -235,12 +254,15 @@ class Link:
         return {
             "state": self.state,
             "error": self.error,
+            "since": self.since,
             "tools": len(self.intake.tools),
             "left out": dict(self.intake.left_out),
             "restarts": max(0, self.restarts),
         }
 
     async def _say(self, state: str, error: str = "") -> None:
+        if state != self.state:
+            self.since = _now()
         self.state = state
         self.error = error
         if state == "up" and self.came_up is None:
@@ -281,6 +303,10 @@ class Link:
         context = self.client and self.client._proxy_rc_ref[0]
         if lines < LOG_LINES and context:
             await proxy._make_restoring_handler(proxy.default_proxy_log_handler, [context])(message)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(sep=" ", timespec="minutes")
 
 
 def _why_down(error: BaseException, name: str) -> str:

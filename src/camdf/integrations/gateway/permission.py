@@ -23,7 +23,7 @@ from typing import Annotated, Any, NamedTuple
 
 from camdf.errors import UsageError, needs
 from camdf.gate.privilege import ALL_OF, DECLINED, Privilege, WrittenPrivilege, read_effects
-from camdf.integrations.gateway.config import client_json
+from camdf.integrations.gateway.config import client_document
 from camdf.runtime import settings as checks
 from camdf.runtime.settings import checks_of
 from camdf.runtime.visible import visible_lines
@@ -83,7 +83,7 @@ class PrivilegeOfServers(WrittenPrivilege):
 
 def read_permission(path: Path) -> Permission | None:
     """The permission that a client's file of servers describes; None where it has none, so that every tool runs."""
-    written = client_json(path.read_bytes(), path)
+    written = client_document(path.read_bytes(), path)
     if KEY not in written:
         return None
     table = written[KEY]

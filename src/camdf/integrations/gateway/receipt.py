@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+from camdf.integrations.gateway.working_set import PRICES, SEARCH
 from camdf.runtime.visible import visible
+
+WORKING = ("up", "asleep")
+"""States of a server that can be called: one that is asleep starts with its first call."""
+
+EVIDENCE = 10
+"""After so many connections that had a server's tools and called none of them, there is something to say of it."""
 
 
 @dataclass
@@ -16,7 +23,9 @@ class Receipt:
     """What connections were given, as means over them, and what they did.
 
     A search is a miss where no tool that it found was called; where one was without an error, the search learned.
-    `servers` has the "calls" of each, those that were "errors", and those of tools that were "loaded".
+    `servers` has the "calls" of each, those that were "errors", those of tools that were "loaded", and the connections
+    that it was "offered" to; `tools` has the calls of each tool. A prompt was "noted" where a note joined it, which
+    "named" tools; some of those were then "used". Dollars are at example prices (`working_set.PRICES`).
     """
 
     connections: int = 0
@@ -30,6 +39,18 @@ class Receipt:
     misses: int = 0
     calls: int = 0
     servers: dict[str, Counter[str]] = field(default_factory=dict)
+    tools: Counter[str] = field(default_factory=Counter)
+    prompts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def dollars_saved(self) -> float:
+        """What the definitions that were left out would have cost all connections."""
+        return self.connections * PRICES.of_tokens(self.tokens_saved)
+
+    @property
+    def dollars_searched(self) -> float:
+        """What the searches cost."""
+        return self.searches * PRICES.of_search(**SEARCH)
 
     def __str__(self) -> str:
         of_all = f"{self.tokens_offered:,.0f} tokens of definitions"
@@ -49,17 +70,28 @@ def receipt(
     """The receipt of a log, of all connections or of some; `servers` are listed though nobody called them."""
     total = Receipt(servers={name: Counter(calls=0) for name in servers})
     connects: list[Mapping[str, Any]] = []
+    noted: dict[str, set[str]] = {}
+    used: set[tuple[str, str]] = set()
     for record in records:
-        if only is not None and record.get("connection") not in only:
+        if only is not None and record.get("event") != "prompt" and record.get("connection") not in only:
             continue
         event = record.get("event")
         total.searches += event == "search"
         if event == "connect":
             connects.append(record)
+            for name in record.get("servers") or ():
+                total.servers.setdefault(name, Counter(calls=0)).update(offered=1)
+        elif event == "prompt":
+            noted[str(record.get("prompt"))] = set(record.get("noted") or ())
         elif event == "call":
             use = total.servers.setdefault(str(record.get("server")), Counter(calls=0))
             use.update(calls=1, errors=not record.get("ok"), loaded=bool(record.get("loaded")))
+            total.tools[str(record.get("tool"))] += 1
             total.learned += bool(record.get("query"))
+            used.add((str(record.get("prompt")), str(record.get("tool"))))
+    named = {(prompt, tool) for prompt, tools in noted.items() for tool in tools}
+    counts = {"prompts": len(noted), "noted": sum(map(bool, noted.values())), "named": len(named)}
+    total.prompts.update({**counts, "used": len(named & used)})
     total.connections = len(connects)
     total.calls = sum(use["calls"] for use in total.servers.values())
     total.misses = total.searches - total.learned
@@ -75,11 +107,20 @@ def _noted_amount(noted: Any) -> float:
     return len(noted) if isinstance(noted, list) else noted
 
 
+def never_called(use: Mapping[str, int]) -> str:
+    """What is true of a server that nobody called: an advice only where enough connections had its tools."""
+    offered = use.get("offered", 0)
+    if offered < EVIDENCE:
+        return "no calls yet"
+    return f"no calls in {offered:,} connections that had its tools: does it earn its place?"
+
+
 def out_of_use(name: str, status: Mapping[str, Any]) -> list[str]:
     """Why a server, or a tool of it, cannot be used: lines of what a gateway wrote down of it."""
     why = []
-    if status["state"] != "up":
-        why.append(f"{name} is {status['state']}: {status['error'] or 'it has not answered'}.")
+    if status["state"] not in WORKING:
+        since = f" since {status['since']}" if status.get("since") else ""
+        why.append(f"{name} is {status['state']}{since}: {status['error'] or 'it has not answered'}.")
     elif status["error"]:
         why.append(f"{name}: {status['error']}.")
     for reason, count in status["left out"].items():

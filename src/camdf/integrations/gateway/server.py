@@ -7,7 +7,7 @@ import os
 import secrets
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
@@ -30,13 +30,16 @@ from camdf.gate.tool_search import (
     names_by_server,
     query_of,
 )
+from camdf.integrations.gateway.beside import Beside
 from camdf.integrations.gateway.config import GATEWAY, ServerEntry
 from camdf.integrations.gateway.definitions import Definitions, Standing
 from camdf.integrations.gateway.folder import LONGEST_TEXT, STATUS, Folder, state_home
-from camdf.integrations.gateway.intake import MOST_TOOLS
-from camdf.integrations.gateway.link import BETWEEN, FIRST_LIST, LIST, Link
+from camdf.integrations.gateway.intake import remembered
+from camdf.integrations.gateway.link import BETWEEN, FIRST_LIST, Link
 from camdf.integrations.gateway.permission import Permission, Permitted, sent_on
-from camdf.integrations.gateway.receipt import out_of_use, receipt
+from camdf.integrations.gateway.prompt_notes import PromptNotes
+from camdf.integrations.gateway.prompt_socket import PromptSocket
+from camdf.integrations.gateway.receipt import WORKING, out_of_use, receipt
 from camdf.integrations.gateway.working_set import PRICES, chances, worth_loading
 from camdf.policies.rules import AcquireAll
 from camdf.runtime.visible import visible
@@ -49,14 +52,17 @@ with needs("mcp"):
     from fastmcp.server.dependencies import get_context
     from fastmcp.server.middleware import Middleware
     from fastmcp.server.providers.base import Provider
-    from fastmcp.server.providers.proxy import ProxyProvider, ProxyTool
+    from fastmcp.server.providers.proxy import ProxyTool
     from fastmcp.tools import Tool as ServedTool
     from fastmcp.tools.base import InputRequiredToolResult, ToolResult
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 
 SHORTEST_WAIT = 10.0
-"""Seconds that servers have to start at least before a list goes out without them."""
+"""Seconds that servers have to start at least before a search goes on without them."""
+
+LISTED_WITHIN = 3.0
+"""Seconds that they have before a list goes out without them: clients wait for it when they start."""
 
 
 class Offered(NamedTuple):
@@ -108,12 +114,16 @@ class Gateway(Provider):
         permission: Permission | None = None,
         seconds: float = 300.0,
         mode: str | None = None,
+        note: int = 0,
+        wait: float = LISTED_WITHIN,
     ) -> None:
         """A gateway to `servers` that keeps what it learns in `folder`.
 
         A list has `at_most` so many tools, with those of the search. Before anything is known, the `first` ones are
         loaded, or what `examples` need. A `permission` says which calls run; without one all do. A call may take
-        `seconds`. `mode` is FastMCP's; by default the first client's.
+        `seconds`. `mode` is FastMCP's; by default the first client's. The `note` that joins a prompt, where the client
+        has a hook that asks for it, has at most so many characters; with 0 nobody can ask. A list waits so many seconds
+        for servers that start; those that come later can be found.
         """
         super().__init__()
         self.folder = folder
@@ -122,6 +132,7 @@ class Gateway(Provider):
         self.examples = tuple(examples)
         self.permission = permission
         self.mode = mode
+        self.wait = wait
         self.first_request = asyncio.Event()
         self.definitions = Definitions(folder)
         self.links = [Link(server, seconds, self.listed, self.changed, state_home() / "sign-ins") for server in servers]
@@ -138,19 +149,29 @@ class Gateway(Provider):
         self._connections = deque[str](maxlen=10_000)
         self._learned: tuple[Example, ...] | None = None
         self._search = Gate(AcquireAll(), Start(), Payoff(0.0))
+        self._loaded = frozenset[str]()  # by the connection that listed last
+        self.notes = PromptNotes(folder, self.examples, note, self._accepted_tools, lambda: self._loaded)
+        self._takes_prompts = note > 0
         self.server = FastMCP(GATEWAY, middleware=[_Watch(self)], cache_ttl=3_600)
         self.server.add_provider(self)
         for link in (link for link in self.links if not link.server.problem):
-            self.server.add_provider(_Beside(link, self.is_own), namespace=link.name)
+            self.server.add_provider(Beside(link, self.is_own), namespace=link.name)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
         """Connections to the servers while the gateway serves, and the receipt at its end."""
         self._closing = None
         self._running = asyncio.create_task(self._run_links())
+        prompts = PromptSocket(self.folder.path, self.notes.answer)
+        if self._takes_prompts:
+            try:
+                await prompts.open()
+            except OSError as error:  # as on a disk that is full: the hook then prints nothing
+                print(f"camdf: no prompts are heard of: {visible(error, 200)}", file=sys.stderr)
         try:
             yield
         finally:
+            prompts.close()
             await self.close()
 
     async def close(self) -> None:
@@ -173,24 +194,30 @@ class Gateway(Provider):
         if self.mode is None:
             await self.first_request.wait()
         self._began = monotonic()
+        for link in (link for link in self.links if link.server.lazy and not link.server.problem):
+            intake = await asyncio.to_thread(lambda name: remembered(self.definitions.accepted(name)), link.name)
+            if intake is not None:
+                await link.sleep(intake)
         async with asyncio.TaskGroup() as links:
             for link in self.links:
                 links.create_task(link.run(self.mode or "legacy"))
             await self._settle(self.links)
             await self._learn_from_log()  # so that the first search is not late
+            if self._takes_prompts:
+                await self.notes.learn()
 
     @property
     def held_back(self) -> list[str]:
         """The tools that are held back, as "mail/send"."""
         return [name for admitted in self._admitted.values() for name in admitted.held_back]
 
-    async def _settle(self, links: Sequence[Link]) -> None:
+    async def _settle(self, links: Sequence[Link], most: float = FIRST_LIST) -> None:
         """Wait until servers have started, and offer what somebody has accepted meanwhile.
 
-        The wait ends `FIRST_LIST` seconds after they were started, and before that once it has lasted twice as long as
+        The wait ends `most` seconds after they were started, and before that once it has lasted twice as long as
         those needed that are there: a server that hangs holds up nobody for longer.
         """
-        while any(link.state == "starting" for link in links) and monotonic() < self._patience(links):
+        while any(link.state == "starting" for link in links) and monotonic() < self._patience(links, most):
             await asyncio.sleep(0.02)
         if self._is_stale():
             async with self._judging:
@@ -212,13 +239,13 @@ class Gateway(Provider):
         is_time = not self.definitions.problem or monotonic() > self._judged_at + BETWEEN
         return is_listed and is_time and self.definitions.is_changed()
 
-    def _patience(self, links: Sequence[Link]) -> float:
+    def _patience(self, links: Sequence[Link], most: float) -> float:
         """Until when a list or a call waits for these servers to start."""
         began = monotonic() if self._began is None else self._began
         needed = [link.came_up - began for link in links if link.came_up is not None]
         if not needed:
-            return began + FIRST_LIST
-        return began + min(FIRST_LIST, max(SHORTEST_WAIT, 2 * max(needed)))
+            return began + most
+        return began + min(most, max(SHORTEST_WAIT, 2 * max(needed)))
 
     async def listed(self, link: Link) -> str:
         """Take in what a server lists now; what was wrong with that, which costs that server alone."""
@@ -266,7 +293,7 @@ class Gateway(Provider):
     async def _list_tools(self) -> Sequence[Any]:
         front = self.front()
         if front.listed is None:
-            await self._settle(self.links)
+            await self._settle(self.links, self.wait)
             front.listed = self._loaded_by(front)
         return front.listed
 
@@ -293,6 +320,7 @@ class Gateway(Provider):
         chance = chances(tools, self.folder.records(), **whose, first=self.first, examples=self.examples)
         at_most = None if self.at_most is None else self.at_most - len(SEARCH_NAMES)
         front.loaded = set(worth_loading(tools, chance, at_most))
+        self._loaded = frozenset(front.loaded)
         hidden = names_by_server(by_server(tool for name, tool in tools.items() if name not in front.loaded))
         new = len(every) - len(tools)
         if new:  # their names are text that nobody has looked at
@@ -303,6 +331,7 @@ class Gateway(Provider):
             "loaded": sorted(front.loaded),
             "tokens_offered": sum(map(PRICES.count, every.values())),
             "tokens_loaded": sum(PRICES.count(view(tool)) for tool in listed),
+            "servers": sorted({tool.server for tool in every.values()}),
         }
         self.folder.note("connect", connection=front.id, **whose, **counts)
         self._connections.append(front.id)
@@ -322,7 +351,7 @@ class Gateway(Provider):
         names = [tool.name for tool in await self._search.afind(query, list(tools.values()))]
         at = self.folder.note("search", connection=front.id, query=query, found=names)
         front.searches.append(Search(query, names, at))
-        down = [link.name for link in self.links if link.state != "up"]
+        down = [link.name for link in self.links if link.state not in WORKING]
         content = listing([tools[name] for name in names], self._accepted_tools().values())
         if down:
             content += f" These servers do not answer now: {', '.join(down)}."
@@ -370,12 +399,17 @@ class Gateway(Provider):
         front = self.front()
         offered = self.offered[name]
         link = offered.link
+        await link.woken()
+        if self.offered.get(name) is None or self.offered[name].tool != offered.tool:
+            raise ToolError(f"{name} did not run: its definition is another one than was listed.")
         noted: dict[str, Any] = {
             "connection": front.id,
             "tool": name,
             "server": link.name,
             "loaded": name in front.loaded,
         }
+        if self.notes.current:
+            noted["prompt"] = self.notes.current
         own = replace(offered.tool, name=name.removeprefix(f"{link.name}_"))
         permitted = Permitted()
         if self.permission is not None:
@@ -441,49 +475,6 @@ class _Watch(Middleware):
         if name in SEARCH_NAMES:
             return await call_next(context)
         return await self._gateway.call(name, context.message.arguments or {}, lambda: call_next(context))
-
-
-class _Beside(ProxyProvider):
-    """The resources and prompts of a server, as FastMCP proxies them; its tools go through the gateway.
-
-    A server that does not answer, or that answers with what cannot be read, has none.
-    """
-
-    def __init__(self, link: Link, is_own: Callable[[Link, str], bool]) -> None:
-        super().__init__(link.borrowed)
-        self._link = link
-        self._is_own = is_own
-
-    async def _list_tools(self) -> Sequence[Any]:
-        return []
-
-    async def _get_tool(self, name: str, version: Any = None) -> None:
-        return None
-
-    async def _list_prompts(self) -> Sequence[Any]:
-        prompts = await self._answer_or_nothing(super()._list_prompts)
-        return [prompt for prompt in prompts if self._is_own(self._link, prompt.name)]
-
-    async def _get_prompt(self, name: str, version: Any = None) -> Any:
-        if not self._is_own(self._link, name):
-            return None
-        return await super()._get_prompt(name, version)
-
-    async def _list_resources(self) -> Sequence[Any]:
-        return await self._answer_or_nothing(super()._list_resources)
-
-    async def _list_resource_templates(self) -> Sequence[Any]:
-        return await self._answer_or_nothing(super()._list_resource_templates)
-
-    async def _answer_or_nothing(self, listed: Callable[[], Awaitable[Sequence[Any]]]) -> Sequence[Any]:
-        if self._link.state == "down":
-            return []
-        try:
-            async with asyncio.timeout(LIST):
-                return (await listed())[:MOST_TOOLS]
-        except Exception as error:
-            print(f"{self._link.name}: {visible(error, 200)}", file=sys.stderr)
-            return []
 
 
 class _Answering(ServedTool):
