@@ -1,3 +1,4 @@
+import { Client } from "@camdf/client";
 import { asSchema, jsonSchema, tool } from "ai";
 
 /**
@@ -7,29 +8,16 @@ import { asSchema, jsonSchema, tool } from "ai";
  * @template {import("ai").ToolSet} Tools
  * @param {string} url where the service is
  * @param {Tools} tools
- * @param {{ token?: string, seconds?: number, route?: string,
- *   keep?: string[], forced?: string[] }} settings
+ * @param {ConstructorParameters<typeof Client>[1]} [settings]
  */
-export function toolGate(url, tools, settings = {}) {
-  const { token, seconds = 1, ...request } = settings;
-  const headers = {
-    "content-type": "application/json",
-    ...(token && { authorization: `Bearer ${token}` }),
-  };
-  const sent = Promise.all(
+export function toolGate(url, tools, settings) {
+  const client = new Client(url, settings);
+  const known = Promise.all(
     Object.entries(tools).map(async ([name, { description, inputSchema }]) => {
       const input_schema = await asSchema(inputSchema).jsonSchema;
       return { name, description, input_schema };
     }),
   );
-  /** @param {string} path @param {object} asked */
-  async function ask(path, asked) {
-    const body = JSON.stringify({ ...asked, tools: await sent });
-    const signal = AbortSignal.timeout(1000 * seconds);
-    const options = { method: "POST", headers, body, signal };
-    const answer = await fetch(url + path, options).catch(() => undefined);
-    return answer?.ok ? answer.json() : undefined;
-  }
   /**
    * @param {string} name
    * @param {string} description
@@ -38,14 +26,11 @@ export function toolGate(url, tools, settings = {}) {
   const search = (name, description, properties) => tool({
     description,
     inputSchema: jsonSchema({
-      type: "object",
-      properties,
-      required: Object.keys(properties),
+      type: "object", properties, required: Object.keys(properties),
     }),
     execute: async (input, options) => {
       const call = { id: options.toolCallId, name, input };
-      const answer = await ask("/v1/answer", { call });
-      if (!answer) return "The search is away. Go on with your own tools.";
+      const answer = await client.answer(call, await known);
       if (!answer.run) return answer.text;
       const meant = tools[answer.run.name], given = answer.run.arguments;
       const checked = await asSchema(meant.inputSchema).validate?.(given);
@@ -67,14 +52,9 @@ export function toolGate(url, tools, settings = {}) {
     tools: { ...tools, find_tool, call_tool },
     /** @param {{ messages: import("ai").ModelMessage[] }} step */
     prepareStep: async ({ messages }) => {
-      const decision = await ask("/v1/decide", { ...request, messages });
-      if (!decision) return { activeTools: Object.keys(tools) };
-      const loaded = [...decision.tools, ...(decision.search ?? [])];
-      const activeTools = loaded.map((each) => each.name);
-      const sent = [...messages];
-      for (const { place, message } of decision.changed ?? [])
-        sent[place] = message; // null where nothing of it may be sent
-      return { activeTools, messages: sent.filter(Boolean) };
+      const request = await client.decide(messages, await known);
+      const activeTools = request.tools.map((each) => each.name);
+      return { activeTools, messages: request.messages };
     },
   };
 }

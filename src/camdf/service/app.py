@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from camdf.errors import needs
 from camdf.scorers.named import scorer_record
-from camdf.service import openapi, playground, searching, shapes
+from camdf.service import litellm_guardrail, openapi, playground, searching, shapes
 from camdf.service.admission import Admission, come_back
 from camdf.service.calls import Handler, HttpAnswer, HttpCall, Receive, Routes, check_batch
 from camdf.service.deciding import Deciding
@@ -56,6 +56,7 @@ class Service:
             "/v1/answer": ("POST", searching.answer_call),
             "/v1/outcomes": ("POST", self.learn),
             "/v1/policy": ("GET", self.policy),
+            "/beta/litellm_basic_guardrail_api": ("POST", partial(litellm_guardrail.answer_guardrail, self.deciding)),
             "/healthz": ("GET", self.health),
             "/readyz": ("GET", self.ready),
             "/metrics": ("GET", self.numbers),

@@ -196,6 +196,11 @@ class GateSettings(Settings):
             return self.policy == START
         return self.tool_search
 
+    def may_guess(self, searches: bool) -> bool:
+        """Whether a policy that learned from nothing real may cut, where agents can search or cannot."""
+        cuts = self.mode in ("drop", "append") and not self.asks_a_model
+        return searches or self.allow_cuts_without_search or not cuts
+
 
 GROUPS: dict[str, type[Any]] = {
     "guards": Guards,

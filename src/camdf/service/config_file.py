@@ -190,8 +190,7 @@ def _contradiction(settings: GateSettings, table_of: TableOf) -> str:
 
 def blind_cut(settings: GateSettings, table_of: TableOf, learned_from: str) -> str:
     """Why a policy that learned from nothing real may not cut at one place; "" where it may."""
-    guesses = settings.mode in ("drop", "append") and not settings.asks_a_model
-    if not guesses or settings.searches or settings.allow_cuts_without_search:
+    if settings.may_guess(settings.searches):
         return ""
     where = table_of("policy", "mode", "tool_search", "allow_cuts_without_search")
     return (

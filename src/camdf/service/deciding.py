@@ -7,7 +7,7 @@ on off it: on threads of the process, or in the program that a gate asks for sco
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -63,6 +63,8 @@ class Asked(NamedTuple):
     call: HttpCall
     served: RouteGate
     request: shapes.DecideRequest
+    said: Callable[[Asked, shapes.Decision], Any]
+    """What is answered, by the decision."""
 
     @property
     def work(self) -> int:
@@ -89,10 +91,10 @@ class Deciding:
     def read(self, call: HttpCall, body: bytes) -> tuple[list[Asked], bool]:
         """What a body asks for, once it is within the limits, and whether it is a list."""
         if not body.lstrip().startswith(b"["):
-            return [_asked_within_limits(call, parsed_body(body, shapes.DecideRequest))], False
+            return [asked_within_limits(call, parsed_body(body, shapes.DecideRequest))], False
         parts = enumerate(check_batch(parsed_body(body, list[msgspec.Raw]), call.limits))
         return [
-            _asked_within_limits(call, parsed_body(part, shapes.DecideRequest, f"$[{place}]")) for place, part in parts
+            asked_within_limits(call, parsed_body(part, shapes.DecideRequest, f"$[{place}]")) for place, part in parts
         ], True
 
     async def answers(self, asked: Sequence[Asked]) -> list[bytes]:
@@ -161,7 +163,7 @@ class Deciding:
             ]
         if decision.channel == "anthropic" and request.messages is not UNSET:
             answer.betas = betas_of(decision.messages(request.messages))
-        return msgspec.json.encode(answer)
+        return msgspec.json.encode(asked.said(asked, answer))
 
     def _log_decision(self, asked: Asked, decision: GateDecision, decision_id: str) -> None:
         """Have a decision written down, to learn from and for the operator, where the configuration says so."""
@@ -194,11 +196,17 @@ def _explained(ranked: Ranked) -> Any:
     return msgspec.Raw(msgspec.json.encode(shapes.RankedTool(*ranked)))
 
 
-def _asked_within_limits(call: HttpCall, request: shapes.DecideRequest) -> Asked:
-    """A request and what decides on it, once it is within the limits."""
+def _as_decided(asked: Asked, decision: shapes.Decision) -> shapes.Decision:
+    return decision
+
+
+def asked_within_limits(
+    call: HttpCall, request: shapes.DecideRequest, said: Callable[[Asked, shapes.Decision], Any] = _as_decided
+) -> Asked:
+    """A request and what decides on it, once it is within the limits; in which words it is answered."""
     served = served_on(call, request.route)
     call.check(ranking=request.ranking or (), messages=request.messages or (), tools=request.tools or ())
-    return Asked(call, served, request)
+    return Asked(call, served, request, said)
 
 
 def _arguments(asked: Asked) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 Headers: TypeAlias = Mapping[bytes, bytes]
 
-ONCE = frozenset((b"authorization", b"content-type", b"host", b"origin"))
+ONCE = frozenset((b"authorization", b"content-type", b"host", b"origin", b"x-api-key"))
 """Fields by which a request is let in. Of two, a balancer might read one and the service the other."""
 
 
@@ -58,7 +58,8 @@ def tenant_of(headers: Headers, tokens: Mapping[str, str]) -> str:
     """Whose token a request has. Every known one is compared, in the same time whatever is sent."""
     if not tokens:
         return ""
-    scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+    given = headers.get(b"authorization") or b"Bearer " + headers.get(b"x-api-key", b"")  # which some gateways send
+    scheme, _, token = given.partition(b" ")
     sent = sha256(token.strip()).hexdigest()
     owner = None
     for digest, tenant in tokens.items():

@@ -2,49 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from camdf._version import __version__
 from camdf.errors import needs
+from camdf.gate.ranking import Ranked
+from camdf.runtime.docstrings import meanings
+from camdf.service import litellm_shapes, shapes
 from camdf.service.config import LimitSettings
-from camdf.service.shapes import (
-    Accepted,
-    Answered,
-    AnswerRequest,
-    DecideRequest,
-    Decision,
-    FindRequest,
-    Found,
-    OutcomeRequest,
-    PolicyAnswer,
-    Problem,
-    Status,
-)
 
 with needs("serve"):
     import msgspec
+    from msgspec import Struct
 
 ABOUT = "Which of the ranked tools are worth giving to the agent?"
 DECIDE = "Decide on one request, or on each of a list."
 FIND = "Search for a tool that an agent was not given."
 ANSWER = "Say what a call means that a model wrote. Nothing is run."
 OUTCOMES = "Say what became of decisions. The answer comes once they are on disk."
+GUARDRAIL = "Decide on a request that LiteLLM's proxy shows to a guardrail."
+TOKEN = "The token of a tenant or of the service. The header x-api-key takes it, too."
 
-TYPES = (
-    Accepted,
-    DecideRequest,
-    Decision,
-    OutcomeRequest,
-    PolicyAnswer,
-    Problem,
-    Status,
-    FindRequest,
-    Found,
-    AnswerRequest,
-    Answered,
-)
-"""Of all bodies and answers."""
+TYPES: Mapping[str, type] = {
+    name: kind
+    for module in (shapes, litellm_shapes)
+    for name, kind in vars(module).items()
+    if isinstance(kind, type) and issubclass(kind, Struct) and kind not in (Struct, shapes.Body)
+}
+"""Of all bodies and answers, and of what is in them, by name."""
 
+SERVERS = [{"url": "/", "description": "Where this document is."}]
 STATUSES = {200: "It is.", 503: "It is not."}
 PROBLEMS = {
     400: "The body is not JSON, or a field of the head stands twice.",
@@ -65,13 +53,15 @@ EITHER = {"RankingRequest": ("ranking",), "ConversationRequest": ("messages", "t
 
 def document(limits: LimitSettings, *, tokens: bool) -> dict[str, Any]:
     """The document of a service with these limits."""
-    _, schemas = msgspec.json.schema_components(TYPES, ref_template="#/components/schemas/{name}")
+    _, schemas = msgspec.json.schema_components(list(TYPES.values()), ref_template="#/components/schemas/{name}")
+    for name, schema in schemas.items():
+        _describe(schema, Ranked if name == "RankedTool" else TYPES[name])
     _split(schemas, limits)
     security: dict[str, Any] = {}
     schemes: dict[str, Any] = {}
     if tokens:
         security = {"security": [{"token": []}]}
-        schemes = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}}
+        schemes = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": TOKEN}}}
 
     def post(name: str, summary: str, body: dict[str, Any], said: str, answer: dict[str, Any], *also: int) -> Any:
         asked = {"requestBody": {"required": True, **_content(body)}}
@@ -92,13 +82,40 @@ def document(limits: LimitSettings, *, tokens: bool) -> dict[str, Any]:
         "/v1/find": post("find", FIND, _ref("FindRequest"), "What it finds.", _ref("Found"), 404),
         "/v1/answer": post("answer", ANSWER, _ref("AnswerRequest"), "What to do.", _ref("Answered"), 404),
         "/v1/outcomes": post("outcomes", OUTCOMES, outcomes, "Their sequence numbers.", _ref("Accepted"), 404),
+        "/beta/litellm_basic_guardrail_api": post(
+            "guardrail", GUARDRAIL, _ref("GuardrailRequest"), "What to do.", _ref("GuardrailAnswer"), 404
+        ),
         "/v1/policy": get("policy", "What decides now, route by route.", {"200": policy, **_problems(401)}, **security),
         "/healthz": get("healthz", "Whether the process is alive.", {"200": status["200"]}),
         "/readyz": get("readyz", "Whether it takes requests: not while it drains.", status),
         "/metrics": get("metrics", "Numbers for Prometheus.", {"200": numbers}),
     }
     about = {"title": "camdf", "version": __version__, "description": ABOUT}
-    return {"openapi": "3.1.0", "info": about, "paths": paths, "components": {"schemas": schemas, **schemes}}
+    components = {"schemas": schemas, **schemes}
+    return {"openapi": "3.1.0", "info": about, "servers": SERVERS, "paths": paths, "components": components}
+
+
+def _describe(schema: dict[str, Any], kind: type) -> None:
+    """Say of each field what its class says, in a way that generators of clients read as it is meant.
+
+    They take a field with a default for one that is always there, which holds of no question and of no answer.
+    """
+    for field, words in meanings(kind).items():
+        schema["properties"][field]["description"] = words
+    for part in _parts(schema):
+        part.pop("default", None)
+        if "enum" in part:
+            part["type"] = "string"
+        if part.get("type") == "object" and not part.keys() & {"properties", "additionalProperties"}:
+            part["additionalProperties"] = True
+
+
+def _parts(schema: Any) -> Iterator[dict[str, Any]]:
+    """A schema and all that are in it."""
+    if isinstance(schema, dict):
+        yield schema
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from _parts(part)
 
 
 def _split(schemas: dict[str, Any], limits: LimitSettings) -> None:
@@ -131,4 +148,7 @@ def _described_answer(words: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _problems(*statuses: int) -> dict[str, Any]:
-    return {str(status): _described_answer(PROBLEMS[status], _ref("Problem")) for status in sorted(statuses)}
+    refusals = {str(status): _described_answer(PROBLEMS[status], _ref("Problem")) for status in sorted(statuses)}
+    if 503 in statuses:
+        refusals["503"]["headers"] = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}}
+    return refusals

@@ -31,7 +31,11 @@ class Candidate(Body, gc=False):
     """A tool with the score that a ranker of yours gave it."""
 
     name: Name
+    """Its name, which the answer repeats."""
+
     score: Score
+    """How well it fits, from 0 on."""
+
     cost: Cost | UnsetType = UNSET
     """What offering it costs; left out, what the service's own prices say."""
 
@@ -40,6 +44,8 @@ class DecideRequest(Body):
     """Which of these tools are worth giving to the agent? Either a `ranking`, or `messages` with `tools`."""
 
     ranking: list[Candidate] | UnsetType = UNSET
+    """The tools with scores of your own."""
+
     messages: list[JsonObject] | UnsetType = UNSET
     """The conversation as the model gets it: OpenAI chat, OpenAI Responses, Anthropic or Vercel AI SDK."""
 
@@ -114,12 +120,26 @@ class Decision(Struct, kw_only=True, omit_defaults=True):
     """Name it in the outcome."""
 
     kept: list[str]
+    """The tools that are worth their cost, or that stay whatever they cost."""
+
     cut: list[str]
+    """The tools that are not."""
+
     refused: list[str]
+    """The tools that may not be offered."""
+
     reason: str
+    """Why these: "decided", "decided before", "explored" or "nothing needed"; or why nothing was decided."""
+
     mode: str
+    """What became of what was cut: "drop", "append", "defer", "allow" or "shadow"."""
+
     open: bool
+    """Whether nothing was decided, now or before."""
+
     explored: bool
+    """Whether this conversation sees every tool, so that what it calls can be learned from."""
+
     conversation: str
     """Its name; "" where it has none."""
 
@@ -127,7 +147,11 @@ class Decision(Struct, kw_only=True, omit_defaults=True):
     """Whether it was neither explored nor split by a rollout, since it has no name."""
 
     error: str
+    """What went wrong, by its type; "" where nothing did."""
+
     cost_pressure: float | None
+    """What a tool's cost counted next to what the task is worth; null where no policy's word was followed."""
+
     policy: str
     """The digest of the policy that decided."""
 
@@ -158,17 +182,23 @@ class Decision(Struct, kw_only=True, omit_defaults=True):
     """Those of them that may run since the user's own words ask for them; a ranking has no words."""
 
     ranking: list[RankedTool] | UnsetType = UNSET  # type: ignore[valid-type]
+    """Where `explain` asked for it: each tool with its evidence, the best first."""
 
 
 class FindRequest(Body):
     """A search for tools that an agent was not given."""
 
     query: Annotated[str, Meta(max_length=10_000)]
+    """What is wanted, in words; a tool's name finds that tool alone."""
+
     tools: list[JsonObject]
     """All that there are, as the model gets them."""
 
     most: Annotated[int, Meta(ge=1, le=50)] = 5
+    """How many it finds at most; 5 where it is left out."""
+
     route: Annotated[str, Meta(max_length=64)] = ""
+    """One of the routes in the service's configuration."""
 
 
 class Found(Struct, kw_only=True):
@@ -195,13 +225,17 @@ class AnswerRequest(Body):
     run."""
 
     route: Annotated[str, Meta(max_length=64)] = ""
+    """One of the routes in the service's configuration."""
 
 
 class ToolRun(Struct, kw_only=True):
     """A tool to run."""
 
     name: str
+    """One of the tools that were sent."""
+
     arguments: JsonObject
+    """What the model wants it to be run with; not checked against its schema."""
 
 
 class Answered(Struct, kw_only=True):
@@ -211,6 +245,8 @@ class Answered(Struct, kw_only=True):
     """The call's own, which the answer to the model has to name."""
 
     run: ToolRun | None
+    """The tool to run; null where there is none."""
+
     text: str
     """The answer, where nothing is to be run."""
 
@@ -219,27 +255,49 @@ class OutcomeRequest(Body):
     """What became of a task: which tools it called, and whether it was solved."""
 
     decision: Annotated[str, Meta(min_length=1, max_length=64)]
+    """The `id` of the decision."""
+
     called: Names
+    """The tools that the task called."""
+
     success: bool
+    """Whether it was solved."""
 
 
 class Accepted(Struct, kw_only=True):
     """Outcomes that are on disk now, by their sequence numbers."""
 
     first: int
+    """The number of the first."""
+
     last: int
+    """The number of the last."""
 
 
 class PolicyOfRoute(Struct, kw_only=True):
     """What decides on one route."""
 
     route: str
+    """Its name; "" is what has no route."""
+
     kind: str
+    """The policy's kind."""
+
     sha256: str
+    """The digest of its file; "" where it has none."""
+
     cost_pressure: float
+    """What a tool's cost counts next to what a task is worth."""
+
     value: str
+    """What a set is worth that lacks a tool: "exact" for nothing, "partial" for a part."""
+
     mode: str
+    """What becomes of what is cut."""
+
     scorer: str
+    """What ranks the tools of a conversation; "none" where every request brings its ranking."""
+
     fitted_scorer: str
     """What the policy was fitted with, as far as its file says."""
 
@@ -257,6 +315,8 @@ class PolicyAnswer(Struct, kw_only=True):
     """Its digest."""
 
     routes: list[PolicyOfRoute]
+    """What decides on each."""
+
     refused: str
     """Why the files as they are now are not used; empty where they are."""
 
@@ -265,9 +325,11 @@ class Status(Struct, kw_only=True):
     """Whether the service is well."""
 
     status: str
+    """"alive", "ready" or "draining"."""
 
 
 class Problem(Struct, kw_only=True):
     """Why there is no answer."""
 
     error: str
+    """What must be, what it is, and what to do."""

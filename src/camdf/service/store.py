@@ -91,6 +91,11 @@ class RouteGate:
     policy_sha256: str
     examples: str
 
+    def may_cut(self, searches: bool) -> bool:
+        """Whether it may cut for agents that can search, or cannot: a policy that learned from nothing real may not."""
+        learned = self.settings.policy not in SHIPPED and not is_made_up(self.gate.policy)
+        return learned or self.settings.may_guess(searches)
+
 
 @dataclass(frozen=True)
 class TenantVersion:

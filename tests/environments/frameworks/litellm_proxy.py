@@ -9,17 +9,25 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[3]
 KEY = "sk-local"
 
 
 @contextmanager
-def running(folder: Path, gating: str, model_url: str, others: Mapping[str, Mapping[str, str]] = {}) -> Iterator[str]:
-    """Its address, with the hook `gate_hook` of the module text `gating`.
+def running(
+    folder: Path,
+    gating: str,
+    model_url: str,
+    others: Mapping[str, Mapping[str, str]] = {},
+    guardrails: Sequence[Mapping[str, Any]] = (),
+    variables: Mapping[str, str] = {},
+) -> Iterator[str]:
+    """Its address, with the hook `gate_hook` of the module text `gating`, or with `guardrails`.
 
     The model is `scripted` by OpenAI's endpoints and `claude` by Anthropic's; `others` names further ones.
     """
@@ -37,8 +45,9 @@ def running(folder: Path, gating: str, model_url: str, others: Mapping[str, Mapp
         for name, entry in entries.items()
     ]
     config = folder / "config.yaml"
-    settings = {"callbacks": "gating.gate_hook"}
-    config.write_text(json.dumps({"model_list": models, "litellm_settings": settings}))  # JSON is YAML
+    settings = {"callbacks": "gating.gate_hook"} if gating else {}
+    written = {"model_list": models, "litellm_settings": settings, "guardrails": list(guardrails)}
+    config.write_text(json.dumps(written))  # JSON is YAML
     path = os.pathsep.join(str(ROOT / part) for part in ("src", "tests/parts", "tests/environments/frameworks"))
     environment = {"LITELLM_MASTER_KEY": KEY, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONPATH": path}
     environment["CONFIG_FILE_PATH"] = str(config)  # one that is set already counts more than the option
@@ -46,7 +55,7 @@ def running(folder: Path, gating: str, model_url: str, others: Mapping[str, Mapp
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
             [*command, "--host", "127.0.0.1", "--port", str(port)],
-            env={**os.environ, **environment},
+            env={**os.environ, **environment, **variables},
             cwd=folder,
             stdout=log,
             stderr=log,
