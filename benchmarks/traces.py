@@ -3,6 +3,7 @@
 python benchmarks/traces.py --store FILE             measure every cell of the frameworks that are installed here
 python benchmarks/traces.py --check FILE             exit 1 where a cell is not what the file has
 python benchmarks/traces.py --check FILE --cells 16 --seed 0     only so many of them, drawn by the seed
+python benchmarks/traces.py --keep FOLDER            measure every cell, and keep the traces in OTLP of each
 python benchmarks/traces.py --page FILE              write lab/docs/traces-matrix.md from the file
 
 The frameworks need two environments, since they disagree about the version of OpenAI's client: `.ci/environments` makes
@@ -39,14 +40,17 @@ def keys(frameworks: Iterable[str], situations: Iterable[str] = SITUATIONS) -> l
     return [(framework, tracer, each) for framework in frameworks for tracer in TRACERS for each in situations]
 
 
-def measured(wanted: list[Key]) -> list[Row]:
+def measured(wanted: list[Key], keep: Path | None = None) -> list[Row]:
     from traced.cells import measured_apart
 
     for name in dict.fromkeys(framework for framework, _, _ in wanted):
         import_module(f"traced.{FRAMEWORKS[name][0]}")  # once, for all the processes that begin here
     rows = []
     for key in wanted:
-        verdict = measured_apart(*key)
+        kept = None
+        if keep is not None and key[1] not in ("MLflow", "LangSmith"):
+            kept = keep / f"{', '.join(key)}.jsonl"
+        verdict = measured_apart(*key, kept)
         rows.append(Row(*key, verdict, why(*key, verdict)))
         print(" | ".join(rows[-1]), flush=True)
     return rows
@@ -72,6 +76,7 @@ def main() -> int:
     parser.add_argument("--store", type=Path, metavar="FILE")
     parser.add_argument("--check", type=Path, metavar="FILE")
     parser.add_argument("--page", type=Path, metavar="FILE")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER")
     parser.add_argument("--framework", action="append", choices=list(FRAMEWORKS), help="only this one; repeatable")
     parser.add_argument("--tracer", action="append", choices=TRACERS, help="only this one; repeatable")
     parser.add_argument("--situation", action="append", choices=list(SITUATIONS), help="only this one; repeatable")
@@ -98,7 +103,7 @@ def main() -> int:
             print(f"{', '.join(row[:3])}: measured {row.verdict!r}, stored {known[row[:3]].verdict!r}", file=sys.stderr)
         print(f"{len(wanted)} cells measured again, {len(wrong)} of them otherwise.")
         return 1 if wrong or not wanted else 0
-    rows = measured(wanted)
+    rows = measured(wanted, asked.keep)
     if asked.store:
         store(asked.store, rows)
     return 0

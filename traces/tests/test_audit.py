@@ -21,9 +21,8 @@ from camdf import Payoff
 from camdf.cli import main
 from camdf.core.resampling import Interval
 from camdf.datasets.files import write_jsonl, write_parquet
-from camdf.errors import DataError
 from camdf.evaluation.fit import fit
-from camdf.examples.mined import read_logged
+from camdf.examples.mined import read_logged, read_uncensored
 from camdf.policies.models.label_noise import estimate_label_noise
 from camdf_lab import domains
 from camdf_traces.audit import measures
@@ -41,7 +40,7 @@ from camdf_traces.audit.findings import (
 from camdf_traces.audit.report import audit_json, in_words
 from camdf_traces.audit.task_lists import TaskLists, read_tasks
 from camdf_traces.audit.verdict import has_drifted, has_moved, verdict_of
-from saying import refuses, says
+from saying import says
 
 MADE_UP = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "made_up_traces.py"))
 DAY = 24 * 3600 * 10**9
@@ -301,7 +300,7 @@ MOVED = Drift("2026-01-01", 9, 9, (), (), 1.0, Shift(0.3, 0.005), Shift(0.0, 1.0
         (
             {"censoring": CUT, "exploration": EXPLORED},
             "explored only",
-            "--explored-only",
+            "100 explored runs … gate cut … camdf fit",
         ),
         ({"censoring": Unknown("")}, "yes", "gate … cut … not known"),
         ({"label_noise": Noise(0.11, 0.2, 100, 500)}, "not yet", "11% of the labels"),
@@ -412,13 +411,22 @@ def test_an_audit_of_renamed_tools_is_one_of_the_same_tools(mined: Path) -> None
     assert unsaid.tools > audits[0].tools == len(names)
 
 
-def test_fitting_on_explored_runs_alone_reads_those_alone(mined: Path, tmp_path: Path) -> None:
+def test_runs_that_saw_every_tool_are_read_apart_from_those_that_a_gate_had_cut(mined: Path, tmp_path: Path) -> None:
     table = pq.read_table(mined)
-    explored = [task["task_id"] for task in table.to_pylist() if task["explored"]]
-    assert read_logged(mined, explored_only=True).task_ids.tolist() == explored
-    assert 0 < len(explored) < len(table)
+    tasks = {task["task_id"]: task for task in table.to_pylist() if task["ranked"]}
+    read = read_uncensored(mined)
+    assert read.logged.task_ids.tolist() == [name for name, task in tasks.items() if task["explored"]]
+    assert read.gated is not None
+    gated, offered = read.gated
+    assert gated.task_ids.tolist() == [name for name, task in tasks.items() if not task["explored"]]
+    assert 0 < len(gated) == read.left_out < len(tasks)
+    for row, name in enumerate(gated.task_ids.tolist()):
+        listed = gated.rankings.names(row)
+        task = tasks[name]
+        assert {listed[i] for i in np.flatnonzero(offered[row])} == set(task["offered"]) & set(listed)
+        assert {listed[i] for i in np.flatnonzero(gated.required[row])} == set(task["called"]) & set(task["offered"])
     pq.write_table(table.drop_columns(["explored"]), tmp_path / "unsaid.parquet")
-    with pytest.raises(DataError, match="no run that explored"):
-        read_logged(tmp_path / "unsaid.parquet", explored_only=True)
-    with refuses(DataError, "tasks.jsonl", "not say", "explored"):
-        read_logged(tmp_path / "tasks.jsonl", explored_only=True)
+    assert read_uncensored(tmp_path / "unsaid.parquet").gated is None
+    pq.write_table(table.drop_columns(["offered"]), tmp_path / "unrecorded.parquet")
+    unrecorded = read_uncensored(tmp_path / "unrecorded.parquet")
+    assert (unrecorded.gated, unrecorded.left_out) == (None, read.left_out)

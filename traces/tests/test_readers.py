@@ -672,6 +672,14 @@ def test_a_langsmith_request_that_ends_with_a_result_says_so_as_an_object_and_as
         assert spans(tmp_path, run("llm", "ChatOpenAI", inputs=inputs))["model"].continues
 
 
+def test_who_wrote_the_last_message_is_known_without_text_as_with_it(tmp_path: Path) -> None:
+    """LlamaIndex writes messages that have no role."""
+    told = {"openinference.span.kind": "LLM", "llm.input_messages.0.message.content": TASK}
+    file = written(tmp_path, otlp(otlp_span(MODEL, told)))
+    found = [span for with_text in (True, False) for span in read_spans(file, with_text=with_text)]
+    assert [span.continues for span in found] == [False, False]
+
+
 # Langfuse
 
 
@@ -754,6 +762,35 @@ def test_langfuse_observations_of_blob_storage_are_read_and_loose_scores_are_rep
     assert (model.offered, model.requested, model.input_tokens) == (("get_weather",), ("get_weather",), 4)
     assert model.start == 1767225600000000000
     assert (reading.report.skipped, len(reading.report.reasons)) == (1, 1)
+
+
+def test_langfuse_parquet_is_read_as_its_json_is(tmp_path: Path) -> None:
+    """Parquet is the default of Langfuse's export; its columns have types where JSON has texts and objects."""
+    ids = {"id": "o-1", "trace_id": "trace-1", "parent_observation_id": "o-0"}
+    plain_columns = {"type": "GENERATION", "level": "DEFAULT", "session_id": "thread-1", "service_name": "desk"}
+    objects: dict[str, dict[str, Any]] = {
+        "tool_definitions": {"get_weather": "{}", "send_mail": "{}"},
+        "usage_details": {"input": 4, "input_cached_tokens": 3},
+        "metadata": {
+            "thread_id": "thread-2",
+            "camdf.ranking.names": '["get_weather"]',
+            "camdf.ranking.scores": "[0.5]",
+        },
+    }
+    told = {**ids, **plain_columns, "input": json.dumps(ASKED), "tool_call_names": ["get_weather"]}
+    begun = {"start_time": "2026-01-01 00:00:00.250000", "end_time": "2026-01-01 00:00:01.500000"}
+    table = pa.table({name: [value] for name, value in told.items()})
+    for name, words in objects.items():
+        values = pa.int64() if name == "usage_details" else pa.string()
+        table = table.append_column(name, pa.array([list(words.items())], pa.map_(pa.string(), values)))
+    for name, time in begun.items():
+        table = table.append_column(name, pa.array([time]).cast(pa.timestamp("us")))
+    pq.write_table(table, tmp_path / "observations.parquet")
+    (typed,) = read_spans(tmp_path / "observations.parquet")
+    (in_words,) = read_spans(written(tmp_path, {**told, **objects, **begun}))
+    assert typed == in_words
+    assert typed.start == 1767225600250000000
+    assert (typed.offered, typed.service, typed.ranked) == (("get_weather", "send_mail"), "desk", ("get_weather",))
 
 
 def test_langfuse_spans_on_their_way_through_opentelemetry_are_read(tmp_path: Path) -> None:

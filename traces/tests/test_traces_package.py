@@ -32,7 +32,7 @@ def test_it_has_the_version_of_the_product_and_each_asks_for_that_of_the_other()
     assert __version__ == camdf.__version__
     assert f"camdf=={camdf.__version__}" in PROJECT["dependencies"]
     asked = [need for needs in PRODUCT["optional-dependencies"].values() for need in needs if "camdf-traces" in need]
-    assert len(asked) == 4
+    assert len(asked) == 5
     assert all(need.endswith(f"=={camdf.__version__}") for need in asked)
 
 

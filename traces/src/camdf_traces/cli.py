@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
 OF_A_TABLE = ("replace", "watermark", "ahead_hours", "keep_days", "grace_hours", "spans_a_day")
 """The options of `camdf mine` that only a table of days has."""
 
-TRACES = "a folder of traces, one file, or a URL of either, of any tracer that traces/docs/traces.md names"
+TRACES = (
+    "a folder of traces, one file, or a URL of either, of any tracer that traces/docs/traces.md names; or "
+    "clickhouse://HOST/DATABASE (traces/docs/clickhouse.md)"
+)
 
 OUTPUT_PRICE = 15.0
 """Dollars a million output tokens: an example, as the prices of `Prices` are."""
@@ -46,7 +50,11 @@ def add_mine(mine: argparse.ArgumentParser) -> None:
     mine.add_argument("traces", help=TRACES)
     where = mine.add_mutually_exclusive_group(required=True)
     where.add_argument("-o", "--output", type=Path, help="where to write the tasks (.parquet)")
-    where.add_argument("--into", metavar="TABLE", help="a table of tasks that grows, a folder or a URL; with --day")
+    where.add_argument(
+        "--into",
+        metavar="TABLE",
+        help="a table of tasks that grows, a folder or a URL; with --day, or every day of ClickHouse",
+    )
     mine.add_argument("--day", type=read_day, help="with --into: the day on which the traces came: 2026-11-14")
     mine.add_argument("--replace", action="store_true", help="with --into: in place of all that the day brought before")
     mine.add_argument("--watermark", type=int, help="with --into: days that a span may be late (default: 2)")
@@ -103,40 +111,56 @@ def _add_workers(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def _read_traces(options: argparse.Namespace, with_text: bool) -> Iterator[list[Path]]:
-    """The traces of a command as span tables; progress is shown where reading takes more than a second."""
+def _read_traces(options: argparse.Namespace, with_text: bool, place: str) -> Iterator[list[Path]]:
+    """The traces of a place as span tables; progress is shown where reading takes more than a second."""
+    from camdf_traces.readers.clickhouse import is_clickhouse
     from camdf_traces.span_files import span_tables
 
+    what = "thousand spans read" if is_clickhouse(place) else "MB read"
     cores = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
     with ExitStack() as open_tables:
-        with shown("MB read", after=1.0) as progress:
+        with shown(what, after=1.0) as progress:
             tables = open_tables.enter_context(
-                span_tables(options.traces, with_text=with_text, workers=options.workers or cores, progress=progress)
+                span_tables(place, with_text=with_text, workers=options.workers or cores, progress=progress)
             )
         yield tables
 
 
 def _run_mine(options: argparse.Namespace) -> int:
     with redirect_stdout(notes_stream(options)):
-        mined = _mine_and_write(options)
+        _check_mine(options)
+        if options.into is not None and options.day is None:
+            days = list(_mine_each_day(options))
+            answer: dict[str, Any] = {"days": [_counts(day) for day in days]}
+        else:
+            answer = _counts(_mine_and_write(options))
     if options.json:
-        counts = {name: value for name, value in vars(mined).items() if isinstance(value, int)} | {"sums": mined.sums}
         wrote = [options.output or options.into, options.statistics]
-        print_json({**counts, "sentences": str(mined).splitlines(), "wrote": [str(path) for path in wrote if path]})
+        print_json({**answer, "wrote": [str(path) for path in wrote if path]})
     return 0
 
 
-def _mine_and_write(options: argparse.Namespace) -> Mined | MinedDay:
-    """What was mined, written and said."""
+def _counts(mined: Mined | MinedDay) -> dict[str, Any]:
+    """What was mined, as JSON has it."""
+    counts = {name: value for name, value in vars(mined).items() if isinstance(value, int)}
+    return {**counts, "sums": mined.sums, "sentences": str(mined).splitlines()}
+
+
+def _check_mine(options: argparse.Namespace) -> None:
+    """Raise where options of `camdf mine` do not go together, or what they need is missing."""
     from camdf_traces.logged import holds_mined_tasks
-    from camdf_traces.tasks import mine
-    from camdf_traces.usage import tool_statistics, usage
+    from camdf_traces.readers.clickhouse import is_clickhouse
 
     on_spark = options.engine == "spark"
-    if (options.into is None) != (options.day is None):
+    each_day = is_clickhouse(options.traces) and options.day is None
+    if (options.into is None) != (options.day is None) and not (options.into is not None and each_day):
         raise UsageError("A table of days needs both --into and --day.")
+    if options.into is not None and each_day and (on_spark or options.statistics is not None or options.replace):
+        raise UsageError(
+            "--engine spark, --statistics and --replace are for one day of ClickHouse. Name it with --day."
+        )
     given = [f"--{name.replace('_', '-')}" for name in OF_A_TABLE if getattr(options, name) not in (None, False)]
     if options.into is None and given:
         raise UsageError(f"{given[0]} is for a table of days. Name one with --into, or leave it out.")
@@ -152,19 +176,47 @@ def _mine_and_write(options: argparse.Namespace) -> Mined | MinedDay:
         require("pyspark", "spark")
     if options.into is not None:
         require("deltalake", "delta")
-    with _read_traces(options, options.with_text) as tables:
-        choices = {
-            "require_outcome": options.require_outcome,
-            "with_text": options.with_text,
-            "id_key": id_key_of(options),
-        }
+
+
+def _choices(options: argparse.Namespace) -> dict[str, Any]:
+    """How tasks are mined."""
+    return {
+        "require_outcome": options.require_outcome,
+        "with_text": options.with_text,
+        "id_key": id_key_of(options),
+    }
+
+
+def _mine_each_day(options: argparse.Namespace) -> Iterator[MinedDay]:
+    """Every day of ClickHouse that is not in the table yet, each said once it is."""
+    from camdf_traces.each_day import mine_each_day
+
+    choices = {**_table_choices(options), **_choices(options)}
+    read = partial(_read_traces, options, options.with_text)
+    for day in mine_each_day(options.traces, options.into, read, choices):
+        print(day, flush=True)
+        yield day
+    print(f"wrote {options.into}")
+
+
+def _mine_and_write(options: argparse.Namespace) -> Mined | MinedDay:
+    """What was mined, written and said."""
+    from camdf_traces.readers.clickhouse import is_clickhouse, on_day
+    from camdf_traces.tasks import mine
+    from camdf_traces.usage import tool_statistics, usage
+
+    choices = _choices(options)
+    place = options.traces
+    if is_clickhouse(place) and options.day is not None:
+        place = on_day(place, options.day)
+    with _read_traces(options, options.with_text, place) as tables:
         if options.into is not None:
             day = _mine_day(options, tables, choices)
             print(f"{day}\nwrote {options.into}")
             if options.statistics is not None:
                 _write_statistics(options.statistics, tool_statistics(tables), usage(tables))
             return day
-        if on_spark:
+        if options.engine == "spark":
             from camdf_traces.spark import mining as spark
 
             gathered = spark.mine(spark.span_frame(tables), **choices, with_statistics=options.statistics is not None)
@@ -187,7 +239,7 @@ def _mine_day(options: argparse.Namespace, tables: Sequence[Path], choices: dict
     from camdf_traces.buckets import Rules
     from camdf_traces.days import mine_day
 
-    given = {name: getattr(options, name) for name in OF_A_TABLE if getattr(options, name) is not None}
+    given = _table_choices(options)
     if options.engine == "local":
         return mine_day(tables, options.into, options.day, **given, **choices)
     from camdf_traces.spark import days
@@ -195,6 +247,11 @@ def _mine_day(options: argparse.Namespace, tables: Sequence[Path], choices: dict
 
     limits = {name: given.pop(name) for name in ("watermark", "ahead_hours", "keep_days") if name in given}
     return days.mine_day(span_frame(tables), options.into, options.day, Rules(**limits, **choices), **given)
+
+
+def _table_choices(options: argparse.Namespace) -> dict[str, Any]:
+    """What was said of the table of days."""
+    return {name: getattr(options, name) for name in OF_A_TABLE if getattr(options, name) is not None}
 
 
 def _write_statistics(path: Path, tools: dict[str, ToolStatistics], used: Usage) -> None:
@@ -245,7 +302,7 @@ def _run_compare(options: argparse.Namespace) -> int:
     from camdf_traces.arms import arms
 
     prices = chosen_prices(options)
-    with _read_traces(options, with_text=False) as tables:
+    with _read_traces(options, False, options.traces) as tables:
         dealt = arms(tables, prices, options.output_price, require_outcome=options.require_outcome)
     comparison = compare(
         dealt.gated,

@@ -155,6 +155,7 @@ def mine_day(
     replace: bool = False,
     spans_a_day: int | None = None,
     grace_hours: int = GRACE_HOURS,
+    numbers: Mapping[str, int] | None = None,
 ) -> MinedDay:
     """Bring spans that arrived on a day into a table of tasks, which is made where there is none.
 
@@ -167,7 +168,8 @@ def mine_day(
     The tasks are those of mining all days at once if the spans of each trace, and the pieces of each task, arrive
     within `watermark` days of one another. `spans_a_day` is how many the table is made for, by default those of the
     first arrival; a part of `SPANS_A_BUCKET` a day must fit into memory. Files that have left the table are deleted
-    after `grace_hours`. Any number of processes may do this at a time.
+    after `grace_hours`. Any number of processes may do this at a time. The commit of the spans carries `numbers`, which
+    `last_number` tells.
     """
     rules = Rules(watermark, keep_days, require_outcome, with_text, ahead_hours, id_key)
     days = Days.opened(table, rules, lambda: rows_in(source) if spans_a_day is None else spans_a_day)
@@ -181,7 +183,12 @@ def mine_day(
     for part in in_parts(source, rules.columns()):
         for bucket in by_bucket(part, days.buckets).items():
             arrived.include([days.retried(partial(put_down, *bucket))])
-    return days.brought(arrived, day, replace=replace, grace_hours=grace_hours)
+    return days.brought(arrived, day, replace=replace, grace_hours=grace_hours, numbers=numbers)
+
+
+def last_number(table: File, name: str) -> int | None:
+    """The number of this name that the spans beside a table carry; None where there is no table yet."""
+    return DeltaFolder(f"{fspath(table)}/{SPANS}").number(name) if is_days(table) else None
 
 
 class Days:

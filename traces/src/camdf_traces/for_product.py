@@ -53,8 +53,11 @@ def asked_in_table(path: File) -> dict[str, AskedBy]:
     return asked_in(mined)
 
 
-def sampled_on_spark(path: File, *, explored_only: bool, seed: int) -> SampledTasks | None:
-    """A sample that Spark draws of mined tasks; None for a table of days, which is read whole."""
+def sampled_on_spark(path: File, *, seed: int) -> SampledTasks | None:
+    """A sample that Spark draws of mined tasks; None for a table of days, which is read whole.
+
+    Those from which a gate had cut tools are left out, if there are others.
+    """
     from camdf_traces.days import is_days
     from camdf_traces.spark.sample import sampled
     from camdf_traces.spark.session import session
@@ -62,10 +65,14 @@ def sampled_on_spark(path: File, *, explored_only: bool, seed: int) -> SampledTa
     if is_days(path):
         return None
     tasks = session().read.parquet(str(path))
-    if explored_only:
-        tasks = tasks.filter("explored")
+    sentence = ""
+    if "explored" in tasks.columns:
+        saw_all = tasks.filter("coalesce(explored, true)")
+        if tasks.filter("NOT explored").take(1) and saw_all.filter("size(ranked) > 0").take(1):
+            tasks = saw_all
+            sentence = "Tasks from which a gate had cut tools were left out. "
     sample = sampled(tasks, seed=seed)
-    return SampledTasks(logged_tasks(sample.tasks), asked_in(sample.tasks), str(sample))
+    return SampledTasks(logged_tasks(sample.tasks), asked_in(sample.tasks), f"{sentence}{sample}")
 
 
 def rank_table(path: File, tools: Iterable[Tool], scorer: Scorer, output: Path, **choices: Any) -> RankedTable:

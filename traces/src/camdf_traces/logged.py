@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from camdf.core.rankings import Floats, LoggedTasks, Rankings
+from camdf.core.rankings import Floats, GatedTasks, LoggedTasks, Rankings
 from camdf.core.vectors import at_length_one
 from camdf.datasets.files import File
 from camdf.datasets.parquet import columns_of, tables_of
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 LEARNED_COLUMNS = ("task_id", "group", "ranked", "scores", "called")
 """The columns of a mined task that become a logged task."""
+
+OF_A_GATE = ("offered", "explored")
+"""Those that say what a gate did, where there was one."""
 
 
 def logged_tasks(mined: pl.DataFrame, prices: Mapping[str, float] | None = None) -> LoggedTasks:
@@ -133,14 +136,9 @@ def mined_table(path: File) -> pa.Table:
     return table
 
 
-def read_mined(path: File, *, explored_only: bool = False) -> LoggedTasks:
-    """Logged tasks from a table that `camdf mine` wrote; `explored_only` leaves out runs that did not explore."""
-    mined = _some_mined(path)
-    if explored_only:
-        mined = mined.filter("explored")
-        if mined.is_empty():
-            raise DataError(f"{path}: holds no run that explored. Give the gate a share: Gate(..., explore=0.1).")
-    return logged_tasks(_with_rankings(path, mined))
+def read_mined(path: File) -> LoggedTasks:
+    """Logged tasks from a table that `camdf mine` wrote."""
+    return logged_tasks(_with_rankings(path, _some_mined(path)))
 
 
 def read_uncensored_mined(path: File) -> Uncensored:
@@ -150,15 +148,33 @@ def read_uncensored_mined(path: File) -> Uncensored:
     cut = (~polars.col("explored")).fill_null(False)
     whole = ranked.filter(~cut)
     logged = everything = logged_tasks(ranked)
+    gated = None
     if 0 < len(whole) < len(ranked):
         logged = logged_tasks(whole)
+        gated = _gated_tasks(ranked.filter(cut))
     return Uncensored(
         logged,
         len(everything) - len(logged),
         told=bool(ranked["explored"].any()),
         censored=whole.is_empty(),
         digests=frozenset([logged.digest(), everything.digest()]),
+        gated=gated,
     )
+
+
+def _gated_tasks(cut: pl.DataFrame) -> GatedTasks | None:
+    """Tasks from which a gate had cut tools, where somebody recorded what was left; None where there are none.
+
+    A tool that was called though it was not offered was searched for: what else was needed and not found nobody knows,
+    so such calls say nothing.
+    """
+    polars = require("polars", "mining")
+    recorded = cut.filter(polars.col("offered").list.len() > 0)
+    if recorded.is_empty():
+        return None
+    offered = logged_tasks(recorded.with_columns(called="offered")).required
+    of_those = polars.col("called").list.set_intersection("offered")
+    return GatedTasks(logged_tasks(recorded.with_columns(called=of_those)), offered)
 
 
 def _some_mined(path: File) -> pl.DataFrame:
@@ -188,9 +204,8 @@ def _learned_columns(path: File, mined: pl.DataFrame) -> pl.DataFrame:
     missing = [name for name in LEARNED_COLUMNS if name not in mined.columns]
     if missing:
         raise DataError(f"{path}, column {missing[0]!r}: must be there, and is missing. Use camdf mine.")
-    if "explored" not in mined.columns:
-        mined = mined.with_columns(explored=None)
-    columns = [polars.col(name).cast(types[TASK_COLUMNS[name]]) for name in (*LEARNED_COLUMNS, "explored")]
+    mined = mined.with_columns(polars.lit(None).alias(name) for name in OF_A_GATE if name not in mined.columns)
+    columns = [polars.col(name).cast(types[TASK_COLUMNS[name]]) for name in (*LEARNED_COLUMNS, *OF_A_GATE)]
     if "vector" in mined.columns:
         columns.append(polars.col("vector").cast(polars.List(polars.Float64)))
     try:

@@ -6,7 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory, gettempdir
@@ -18,6 +18,7 @@ from camdf.runtime.files import CAN_LOCK_FOLDERS, locked
 from camdf.runtime.progress import Progress, counted, in_megabytes, silent
 from camdf_traces.portions import BYTES_A_PORTION, in_portions, read_portions
 from camdf_traces.readers import ReadingReport
+from camdf_traces.readers.clickhouse import without_password
 from camdf_traces.readers.files import Place, TraceFile, rows_at_a_time, trace_files
 from camdf_traces.spans import SPAN_COLUMNS, polars_types
 
@@ -100,7 +101,7 @@ def span_tables(
     `workers` is the number of processes that read them, where there is enough to read; the spans, their order and the
     report do not depend on it. With more than one, a program needs the `if __name__ == "__main__"` of multiprocessing.
     """
-    files, passed_over = trace_files(path)
+    files, passed_over = trace_files(path, with_text)
     ready = [file for file in files if file.is_parquet and set(NEEDED_SPAN_COLUMNS) <= set(_schema(file).names)]
     others = sorted(set(files) - set(ready), key=lambda file: file.path)
     tables = [Path(file.path) for file in ready if file.filesystem is None]
@@ -123,8 +124,8 @@ def span_tables(
             tell(str(report))
         if not tables:
             raise DataError(
-                f"{path}: must hold spans, and holds none. Name what a tracer wrote (traces/docs/traces.md); of a log "
-                "of chats, write the tasks yourself (docs/fitting.md)."
+                f"{without_password(fspath(path))}: must hold spans, and holds none. Name what a tracer wrote "
+                "(traces/docs/traces.md); of a log of chats, write the tasks yourself (docs/fitting.md)."
             )
         yield tables
 

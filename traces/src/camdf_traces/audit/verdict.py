@@ -79,8 +79,8 @@ def verdict_of(audit: Audit) -> Verdict:
         )
     words = [f"Fit to learn from: {count:,} tasks."]
     if censored:
-        words = [f"Fit to learn from the {count:,} explored runs only, as the gate cut tools of the others."]
-        words.append("Run camdf fit --explored-only.")
+        words = [f"Fit to learn from: {count:,} explored runs. The gate cut tools of the others."]
+        words.append("From those camdf fit learns what became of the tools that they were offered.")
     if noise > NOISY:
         words.append(f"Expect little: {noise:.0%} of the labels look wrong.")
     if isinstance(audit.censoring, Unknown):

@@ -1,4 +1,7 @@
-"""The trace files of a folder or behind a URL, and the records of a file, one at a time."""
+"""The trace files of a folder or behind a URL, and the records of a file, one at a time.
+
+A table in ClickHouse is a folder too: it has a file of Arrow for each day.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,20 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from camdf.errors import DataError, MissingExtraError, needs, require
+from camdf_traces.readers.clickhouse import SCHEME, DaysOfSpans, without_password
 from camdf_traces.readers.values import Unreadable, decoded
 
 Place: TypeAlias = str | PathLike[str]
-"""A file or a folder of this machine, or any URL that fsspec opens: `s3://bucket/traces`."""
+"""A file or a folder of this machine, any URL that fsspec opens (`s3://bucket/traces`), or a table in ClickHouse."""
 
 DOCUMENT = (".json",)
 LINES = (".jsonl", ".ndjson")
 PROTOBUF = (".binpb", ".pb")
+TABLES = (".parquet", ".arrows")
 PACKED = (".gz", ".bz2", ".zst")
-ENDINGS = f"{', '.join((*DOCUMENT, *LINES, *PROTOBUF))}, these with {', '.join(PACKED)} behind them, and .parquet"
+ENDINGS = (
+    f"{', '.join((*DOCUMENT, *LINES, *PROTOBUF))}, these with {', '.join(PACKED)} behind them, and {', '.join(TABLES)}"
+)
 
 ZSTANDARD = b"\x28\xb5\x2f\xfd"
 """How what Zstandard packed begins."""
@@ -42,7 +49,7 @@ def _has_ending(name: str, endings: tuple[str, ...]) -> bool:
 
 def _is_readable(name: str) -> bool:
     """Whether a file has the name of one with traces in it."""
-    return name.endswith(".parquet") or _has_ending(name, (*DOCUMENT, *LINES, *PROTOBUF))
+    return name.endswith(TABLES) or _has_ending(name, (*DOCUMENT, *LINES, *PROTOBUF))
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class TraceFile:
 
     path: str
     filesystem: Any = None
-    """The one of fsspec that has it; None for this machine's own."""
+    """The one of fsspec that has it, or the days of a table; None for this machine's own."""
 
     start: int = 0
     end: int | None = None
@@ -142,10 +149,13 @@ class TraceFile:
         return lines
 
 
-def trace_files(place: Place) -> tuple[list[TraceFile], list[str]]:
-    """A file by itself, or the trace files below a folder in the order of their names; and the names of all others."""
+def trace_files(place: Place, with_text: bool = True) -> tuple[list[TraceFile], list[str]]:
+    """A file by itself, or the trace files below a folder in the order of their names; and the names of all others.
+
+    A database is not even asked for what users asked unless it is `with_text`; files are read as they are.
+    """
     named = fspath(place)
-    filesystem, root = file_system_of(named)
+    filesystem, root = file_system_of(named, with_text)
     is_file = Path(root).is_file() if filesystem is None else filesystem.isfile(root)
     if is_file:
         return [TraceFile(root, filesystem)], []
@@ -158,22 +168,24 @@ def trace_files(place: Place) -> tuple[list[TraceFile], list[str]]:
     files = [TraceFile(path, filesystem) for path in sorted(below)]
     readable = [file for file in files if _is_readable(file.name)]
     if not readable:
-        raise DataError(f"There are no traces below {named}: no file ends in one of {ENDINGS}.")
+        raise DataError(f"There are no traces below {without_password(named)}: no file ends in one of {ENDINGS}.")
     return readable, [file.name for file in files if not _is_readable(file.name)]
 
 
-def file_system_of(place: str) -> tuple[Any, str]:
+def file_system_of(place: str, with_text: bool = True) -> tuple[Any, str]:
     """The file system of fsspec that a URL names, None for this machine's own; and the place in it."""
     if "://" not in place:
         return None, place
+    if place.startswith(SCHEME):
+        return DaysOfSpans(place, with_text), ""
     core = require("fsspec.core", "mining")
     try:
         filesystem, root = core.url_to_fs(place)
     except ImportError as error:  # fsspec says which package: s3fs, gcsfs, adlfs
-        why = f"{place} cannot be opened yet. {error}: pip install it beside camdf[mining]."
+        why = f"{without_password(place)} cannot be opened yet. {error}: pip install it beside camdf[mining]."
         raise MissingExtraError(why) from error
     except ValueError as error:
-        raise DataError(f"{place} must be a URL that fsspec knows. {error}.") from None
+        raise DataError(f"{without_password(place)} must be a URL that fsspec knows. {error}.") from None
     return filesystem, root
 
 
@@ -183,8 +195,8 @@ def records_of(file: TraceFile) -> Iterator[tuple[int, Any]]:
     A line or a message is in memory as a whole, and so is a .json or .binpb file that is one document. Lines of a part
     are counted from its first one.
     """
-    if file.is_parquet:
-        yield from enumerate(_parquet_rows(file), start=1)
+    if file.name.endswith(TABLES):
+        yield from enumerate(_rows_of_table(file), start=1)
         return
     if not file.start and file.has_messages():
         yield from enumerate(_sized_messages(file), start=1)
@@ -246,11 +258,10 @@ def _parsed_message(message: bytes) -> Any:
         return Unreadable("not packed as it should be")
 
 
-def _parquet_rows(file: TraceFile) -> Iterator[dict[str, Any]]:
-    """The rows of a Parquet file, a batch in memory at a time; every time, however deep, is nanoseconds since 1970."""
+def _rows_of_table(file: TraceFile) -> Iterator[dict[str, Any]]:
+    """The rows of Parquet or Arrow, a batch in memory at a time; every time is nanoseconds since 1970, however deep."""
     with needs("mining"):
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
     def retimed(kind: Any, time: Any) -> Any:
         if pa.types.is_timestamp(kind):
@@ -261,13 +272,21 @@ def _parquet_rows(file: TraceFile) -> Iterator[dict[str, Any]]:
             return pa.struct([(field.name, retimed(field.type, time)) for field in kind])
         return kind
 
-    with file.stored() as stream, pq.ParquetFile(stream) as table:
-        for batch in table.iter_batches(batch_size=rows_at_a_time(table.metadata)):
-            columns = [
-                column.cast(retimed(column.type, pa.timestamp("ns"))).cast(retimed(column.type, pa.int64()))
-                for column in batch.columns
-            ]
-            yield from pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()
+    for batch in _batches(file):
+        columns = [
+            column.cast(retimed(column.type, pa.timestamp("ns"))).cast(retimed(column.type, pa.int64()))
+            for column in batch.columns
+        ]
+        yield from pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()
+
+
+def _batches(file: TraceFile) -> Iterator[Any]:
+    with file.stored() as stream:
+        if file.is_parquet:
+            with require("pyarrow.parquet", "mining").ParquetFile(stream) as table:
+                yield from table.iter_batches(batch_size=rows_at_a_time(table.metadata))
+        else:
+            yield from require("pyarrow.ipc", "mining").open_stream(stream)
 
 
 def rows_at_a_time(metadata: Any) -> int:

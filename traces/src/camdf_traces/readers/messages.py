@@ -51,8 +51,8 @@ def _name_in_text(definition: str) -> str:
 
 def _names_in_definitions(value: Any) -> tuple[str, ...]:
     definitions = structured(value)
-    if isinstance(definitions, Mapping):
-        definitions = [definitions] if _tool_name(definitions) else list(definitions)
+    if by_name := as_mapping(definitions):
+        definitions = [by_name] if _tool_name(by_name) else list(by_name)
     if not isinstance(definitions, (list, tuple)):
         return ()
     return tuple(dict.fromkeys(filter(None, map(_tool_name, definitions))))

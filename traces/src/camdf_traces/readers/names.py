@@ -36,6 +36,16 @@ OTEL: FieldNames = {
 """OpenTelemetry's GenAI conventions. Their older events are read too: `gen_ai.user.message`, `gen_ai.choice`,
 `gen_ai.client.inference.operation.details`; and `gen_ai.evaluation.result`."""
 
+EVENTS = (
+    "camdf.decision",
+    "exception",
+    "gen_ai.choice",
+    "gen_ai.client.inference.operation.details",
+    "gen_ai.evaluation.result",
+    "gen_ai.user.message",
+)
+"""The events of spans that are read."""
+
 OPENINFERENCE: FieldNames = {
     "kind": ("openinference.span.kind",),
     "tool": ("tool.name",),
@@ -114,7 +124,7 @@ LANGFUSE: FieldNames = {
     "model": ("model", "providedModelName", "provided_model_name"),
     "conversation": ("sessionId", "session_id", "trace.sessionId", "metadata.thread_id"),
     "user": ("userId", "user_id", "trace.userId", "user.id"),
-    "service": ("metadata.resourceAttributes.service.name",),
+    "service": ("service_name", "metadata.resourceAttributes.service.name"),
     "start": ("startTime", "start_time"),
     "end": ("endTime", "end_time"),
     "error": ("level",),

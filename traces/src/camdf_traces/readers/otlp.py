@@ -104,10 +104,9 @@ def typed_span(
     if not with_text:
         attributes |= {pair.key: last_message(pair.value) for pair in pairs if pair.key in TEXT}
     if record.name == EVENT or not OTHER_CONVENTIONS.isdisjoint(attributes):
-        # other conventions know attributes by their beginnings
-        attributes = values(
-            [pair for pair in pairs if with_text or not pair.key.startswith(ASKED) or pair.key.endswith(ROLES)]
-        )
+        # other conventions know attributes by their beginnings; that a message is there says where a request ends
+        words = set() if with_text else {pair.key for pair in pairs if _is_words(pair.key)}
+        attributes = dict.fromkeys(words, "") | values([pair for pair in pairs if pair.key not in words])
     span = otel_span_of(
         record.trace_id,
         record.span_id,
@@ -121,6 +120,11 @@ def typed_span(
     )
     dropped = record.dropped_attributes_count or record.dropped_events_count or record.dropped_links_count
     return span._replace(cut=bool(dropped), service=service)
+
+
+def _is_words(key: str) -> bool:
+    """Whether an attribute holds what was asked, and not who asked it."""
+    return key.startswith(ASKED) and not key.endswith(ROLES)
 
 
 DROPPED = ("dropped_attributes", "dropped_events", "dropped_links")

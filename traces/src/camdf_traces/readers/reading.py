@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from camdf.errors import MissingExtraError, UsageError
+from camdf.errors import CamdfError, UsageError
 from camdf_traces.readers.files import Place, TraceFile, records_of, trace_files
 from camdf_traces.readers.formats import FORMATS, Reader, guess
 from camdf_traces.readers.values import Unreadable
@@ -93,7 +93,7 @@ class Reading(Iterator[Span]):
                 for number, record in records_of(file):
                     self.report.records += 1
                     yield from self._spans_of_record(record, format, file, number)
-            except MissingExtraError:
+            except CamdfError:  # a package is missing, a database broke off
                 raise
             except Exception as error:  # a truncated archive, a broken table
                 why = f"the rest of the file is not readable ({type(error).__name__})"
@@ -131,7 +131,7 @@ def read_spans(path: Place, format: str | None = None, *, with_text: bool = True
         raise UsageError(
             f"The 'format' parameter of read_spans must be one of {sorted(FORMATS)}. Got {format!r} instead."
         )
-    return Reading(*trace_files(path), format, with_text)
+    return Reading(*trace_files(path, with_text), format, with_text)
 
 
 def _reader_of(record: Any, format: str | None) -> Reader:

@@ -227,7 +227,10 @@ def _descend(record: Any, path: list[str]) -> Any:
 
 
 def nanoseconds(value: Any, unit: int = 1) -> int | None:
-    """A time since 1970: a number in units of `unit` nanoseconds, or a date in ISO form, in UTC where it names none."""
+    """A time since 1970: a number in units of `unit` nanoseconds, or a date in ISO form, in UTC where it names none.
+
+    A number that is too large for its unit is in nanoseconds, as every time of a table is.
+    """
     if unit == 1 and type(value) is str and len(value) < 20 and value.isdigit() and value.isascii():
         return as_whole(int(value))
     if isinstance(value, str) and not re.fullmatch(r"-?\d+", value):
@@ -243,7 +246,8 @@ def nanoseconds(value: Any, unit: int = 1) -> int | None:
     number = as_whole(value)
     if number is None:
         return None
-    return as_whole(number * unit)
+    in_units = as_whole(number * unit)
+    return number if in_units is None else in_units
 
 
 _DECISION = Fields(DECISION)
