@@ -46,5 +46,5 @@ with zipfile.ZipFile(sys.argv[1]) as wheel:
 assert "camdf/py.typed" in names
 assert not [name for name in names if name.endswith(".pth") or not name.startswith("camdf")], names
 size = Path(sys.argv[1]).stat().st_size
-assert size < 700_000, size
+assert size < 750_000, size
 print(f"wheel works: {len(logged)} tasks, {decided.acquired.sum(axis=1).mean():.2f} of 7 tools kept, {size} bytes")

@@ -5,15 +5,12 @@ python docs/settings_table.py
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
 import re
-import textwrap
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from inspect import signature
-from itertools import pairwise, starmap
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +24,7 @@ from camdf.gate.worth import Conversation
 from camdf.policies.registry import LIBRARY
 from camdf.prices import Prices
 from camdf.runtime.breaker import Breaker
+from camdf.runtime.docstrings import meanings
 from camdf.runtime.settings import checks_of
 from camdf.scorers import BM25, Fusion, Necessity
 from camdf.service import config
@@ -66,18 +64,6 @@ SHORT = {
 
 class Nothing:
     """What no setting takes, so that its check says what it must be."""
-
-
-def meanings(kind: type[Any]) -> dict[str, str]:
-    """The docstring of every field, on one line."""
-    (node,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    assert isinstance(node, ast.ClassDef)
-    return {
-        field.target.id: " ".join(text.value.value.split())
-        for field, text in pairwise(node.body)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
-    }
 
 
 def takes(kind: Any, name: str) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
+import tomllib
 from collections.abc import Iterator
 from os.path import normpath, relpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mkdocs.structure.files import Files
+    from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 ELSEWHERE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
@@ -80,7 +82,18 @@ LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)]*)?\)")
 
 
 def on_config(config: Any) -> Any:
-    """Add the pages of the reference to its part of the navigation."""
+    """Add the addresses of pyproject.toml, and the pages of the reference to their part of the navigation.
+
+    With a version in SITE_VERSION the site is one of several, each in its folder, and offers the others.
+    """
+    addresses = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
+    config.site_url = addresses["Documentation"]
+    config.repo_url = addresses["Source"]
+    config.repo_name = "Source"
+    config.edit_uri = "edit/main/docs/"
+    if version := os.environ.get("SITE_VERSION"):
+        config.site_url += f"{version}/"
+        config.extra["version"] = {"provider": "mike"}
     (entries,) = (part["Reference"] for part in config.nav if "Reference" in part)
     entries[2:2] = [{group: list(map(_page_of_module, modules))} for group, modules in REFERENCE.items()]
     return config
@@ -92,16 +105,14 @@ def _page_of_module(module: str) -> str:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that do not stand in `docs`."""
-    from mkdocs.structure.files import File
-
     others = (*sorted(ROOT.glob("lab/docs/**/*.*")), *sorted(ROOT.glob("traces/docs/*.md")))
     for path in (*map(ROOT.joinpath, ELSEWHERE), *others):
         source = path.relative_to(ROOT).as_posix()
         if path.suffix == ".md":
             content = _linked(path.read_text(encoding="utf-8"), source)
-            files.append(File.generated(config, _place(source), content=content))
+            files.append(_generated(config, _place(source), source, content=content))
         else:
-            files.append(File.generated(config, _place(source), abs_src_path=str(path)))
+            files.append(_generated(config, _place(source), source, abs_src_path=str(path)))
     parts = ["# Reference", "What a gate takes, and the keys of the service's file, are on [Settings](../settings.md)."]
     for group, modules in REFERENCE.items():
         parts.append(f"## {group}\n")
@@ -110,15 +121,26 @@ def on_files(files: Files, config: Any) -> Files:
             content = f"# {module}\n\n::: {module}\n"
             if names := modules[module]:
                 content += f"    options:\n      members: [{', '.join(names.split())}]\n"
-            files.append(File.generated(config, _page_of_module(module), content=content))
+            source = _file_of_module(module).relative_to(ROOT).as_posix()
+            files.append(_generated(config, _page_of_module(module), source, content=content))
         parts.append("")
-    files.append(File.generated(config, "reference/index.md", content="\n".join(parts) + "\n"))
+    written_here = Path(__file__).relative_to(ROOT).as_posix()
+    files.append(_generated(config, "reference/index.md", written_here, content="\n".join(parts) + "\n"))
     folders = ("docs/**/*.md", "lab/docs/*.md", "traces/docs/*.md")
     written = (*(path for folder in folders for path in ROOT.glob(folder)), *map(ROOT.joinpath, ELSEWHERE))
     for name in sorted({name for page in written for name in _linked_code(page)}):
         content = _notebook(name) if name.endswith(".ipynb") else _listing(name)
-        files.append(File.generated(config, _code(name), content=content))
+        files.append(_generated(config, _code(name), name, content=content))
     return files
+
+
+def _generated(config: Any, place: str, source: str, **content: str) -> File:
+    """A page or picture at this place of the site, which is edited where the repository has its source."""
+    from mkdocs.structure.files import File
+
+    file = File.generated(config, place, **content)
+    file.edit_uri = f"../{source}"
+    return file
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
@@ -126,6 +148,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     if page.file.generated_by is not None:
         return markdown
     return _linked(markdown, f"docs/{page.file.src_uri}")
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """The link to the repository stays, and its script, which would ask GitHub for the count of stars, is not begun."""
+    return output.replace(' data-md-component="source"', "")
+
+
+on_post_template = on_post_page
 
 
 def _linked_code(page: Path) -> Iterator[str]:
@@ -136,11 +166,14 @@ def _linked_code(page: Path) -> Iterator[str]:
             yield name
 
 
+def _file_of_module(module: str) -> Path:
+    path = ROOT / "src" / module.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
 def _first_line(module: str) -> str:
     """What a module is for, as its docstring begins."""
-    path = ROOT / "src" / module.replace(".", "/")
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree = ast.parse(_file_of_module(module).read_text(encoding="utf-8"))
     return (ast.get_docstring(tree) or "").partition("\n")[0]
 
 

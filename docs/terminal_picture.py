@@ -1,4 +1,7 @@
-"""Draws docs/pictures/try.svg: what `camdf try` prints for one request over 40 everyday tools, as a terminal shows it.
+"""Draws what commands print, as a terminal shows it.
+
+docs/pictures/try.svg has `camdf try` for one request over 40 everyday tools, and usage.svg what docs/usage.md says that
+`camdf usage` prints.
 
 python docs/terminal_picture.py
 """
@@ -18,6 +21,9 @@ PICTURE = ROOT / "docs" / "pictures" / "try.svg"
 TOOLS = ROOT / "tests" / "data" / "everyday" / "catalogue-40.json"
 REQUEST = "Remind me on Thursday evening to water the plants"
 TYPED = f"$ camdf try tools.json '{REQUEST}'"
+USAGE_PICTURE = ROOT / "docs" / "pictures" / "usage.svg"
+USAGE_PAGE = ROOT / "docs" / "usage.md"
+USAGE_TYPED = "$ camdf usage"
 
 ADVANCE = 8.0
 """How wide a character is."""
@@ -41,9 +47,15 @@ def printed() -> str:
     return said.read()
 
 
-def picture(text: str) -> str:
+def usage_printed() -> str:
+    """What the page says that `camdf usage` prints, which the tests of pages hold, with bars as a terminal has them."""
+    page = USAGE_PAGE.read_text(encoding="utf-8")
+    return page.partition("```text\n")[2].partition("```")[0].replace("#", "█")
+
+
+def picture(text: str, typed: str = TYPED) -> str:
     """The text on a grid of characters: bars as boxes, since no two fonts have them alike."""
-    lines = [TYPED, "", *text.rstrip().splitlines()]
+    lines = [typed, "", *text.rstrip().splitlines()]
     width = 2 * EDGE + ADVANCE * max(map(len, lines))
     height = 2 * EDGE + LINE * len(lines)
     drawn = [
@@ -68,12 +80,13 @@ def picture(text: str) -> str:
 
 def color_of(line: str) -> str:
     """Green for what is kept, gray for what is cut."""
-    if line.endswith("kept"):
+    if line.endswith("kept") or line.lstrip().startswith("keep loaded"):
         return KEPT
-    if line.endswith(("cut", "together")):
+    if line.endswith(("cut", "together")) or line.lstrip().startswith("take away"):
         return FAINT
     return PLAIN
 
 
 if __name__ == "__main__":
     PICTURE.write_text(picture(printed()), encoding="utf-8")
+    USAGE_PICTURE.write_text(picture(usage_printed(), USAGE_TYPED), encoding="utf-8")

@@ -12,7 +12,8 @@ from fastmcp.client.transports import StdioTransport
 
 async def main() -> None:
     """What a model's calls would be, without a model."""
-    gateway = StdioTransport("camdf", ["mcp", "mcp.json"], env=dict(os.environ))
+    command = ["mcp", "mcp.json", "--wait", "20"]  # for a busy machine
+    gateway = StdioTransport("camdf", command, env=dict(os.environ))
     async with Client(gateway) as client:
         tools = await client.list_tools()
         print(f"{len(tools)} tools: {', '.join(tool.name for tool in tools)}")

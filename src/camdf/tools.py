@@ -75,9 +75,14 @@ class Tool:
         return f"{self.server}/{self.name}"
 
     @property
+    def described(self) -> str:
+        """What a scorer reads beside the name. It is the description, where a kind of tool has no more to read."""
+        return self.description[:READ]
+
+    @property
     def text(self) -> str:
         """What a scorer reads: the name in words, then the description."""
-        return f"{self.name.replace('_', ' ').replace('.', ' ').replace('-', ' ')}. {self.description[:READ]}"
+        return f"{self.name.replace('_', ' ').replace('.', ' ').replace('-', ' ')}. {self.described}"
 
     @property
     def as_read(self) -> tuple[str, ...]:
@@ -85,7 +90,7 @@ class Tool:
 
         What a scorer said of a tool stands as long as this is the same.
         """
-        of_itself = self.server, self.name, self.description[:READ]
+        of_itself = self.server, self.name, self.described
         if isinstance(self.parameters, dict):
             properties = self.parameters.get("properties")
             if isinstance(properties, dict):

@@ -19,7 +19,12 @@ WORKFLOWS: dict[str, dict[Any, Any]] = {
 TRIGGERS = True
 """The key 'on', which YAML takes for true."""
 
-WRITES = {"contents", "id-token", "attestations"}
+WRITES = {
+    "pages.yml: deploy": {"pages", "id-token"},
+    "release.yml: publish": {"contents", "id-token", "attestations"},
+}
+"""The jobs that may write, and what."""
+
 RELEASE = WORKFLOWS["release.yml"]["jobs"]
 
 
@@ -51,10 +56,10 @@ def test_every_action_is_pinned_by_a_whole_commit_that_names_its_tag_and_by_one_
     assert there == {action for action, _, _ in pins} | {"./.github/workflows/ci.yml"}, "none is written otherwise"
 
 
-def test_a_job_may_read_and_only_the_one_that_publishes_may_write() -> None:
+def test_a_job_may_read_and_only_those_that_publish_may_write() -> None:
     assert [workflow["permissions"] for workflow in WORKFLOWS.values()] == [{"contents": "read"}] * len(WORKFLOWS)
     own = {name: job["permissions"] for name, job in jobs() if "permissions" in job}
-    assert own == {"release.yml: publish": dict.fromkeys(WRITES, "write")}
+    assert own == {name: dict.fromkeys(rights, "write") for name, rights in WRITES.items()}
 
 
 def test_no_job_keeps_a_token_where_its_steps_could_read_it_or_runs_what_others_wrote() -> None:
@@ -81,13 +86,25 @@ def test_a_release_waits_for_ci_on_its_own_commit_and_attests_every_file_before_
     assert "--verify-tag" in shlex.split(create["run"])
 
 
-def test_the_job_that_may_write_runs_nothing_of_the_repository_and_installs_nothing() -> None:
-    publish = RELEASE["publish"]
-    assert not any(use.startswith(("actions/checkout@", "actions/setup-")) for use in steps(publish, "uses"))
-    assert [shlex.split(command)[:3] for command in steps(publish, "run")] == [["gh", "release", "create"]]
+def test_a_job_that_may_write_runs_nothing_of_the_repository_and_installs_nothing() -> None:
+    commands = list[list[str]]()
+    for job in (job for name, job in jobs() if name in WRITES):
+        assert not any(use.startswith(("actions/checkout@", "actions/setup-")) for use in steps(job, "uses"))
+        commands += [shlex.split(command)[:3] for command in steps(job, "run")]
+    assert commands == [["gh", "release", "create"]]
 
 
-@pytest.mark.parametrize(("file", "job"), [("release.yml", "build"), ("audit.yml", "audit")])
+def test_the_pages_that_are_published_are_those_that_were_built_of_every_tag() -> None:
+    build, deploy = WORKFLOWS["pages.yml"]["jobs"].values()
+    checkout, *_, upload = (step for step in build["steps"] if "uses" in step)
+    assert checkout["with"]["fetch-depth"] == 0, "with all tags"
+    assert upload["uses"].startswith("actions/upload-pages-artifact@")
+    assert f"python .ci/site_versions.py {upload['with']['path']}" in steps(build, "run")
+    assert deploy["needs"] == "build"
+    assert [use.partition("@")[0] for use in steps(deploy, "uses")] == ["actions/deploy-pages"]
+
+
+@pytest.mark.parametrize(("file", "job"), [("release.yml", "build"), ("audit.yml", "audit"), ("pages.yml", "build")])
 def test_what_builds_and_audits_a_release_is_installed_by_hash(file: str, job: str) -> None:
     commands = [shlex.split(command) for command in steps(WORKFLOWS[file]["jobs"][job], "run")]
     (install,) = [command for command in commands if command[:2] == ["pip", "install"]]

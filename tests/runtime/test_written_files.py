@@ -423,6 +423,8 @@ IN_THEIR_OWN_WAY = {
     "camdf/integrations/conformance/traces.py": "a temporary folder of a test",
     "camdf/cli/mcp_file.py": "a temporary folder for what servers say on standard error",
     "camdf/cli/parser.py": "standard output, once nobody reads it",
+    "camdf/integrations/gateway/prompt_socket.py": "a temporary folder with a link, so that a socket's path is short",
+    "camdf/integrations/skills/folders.py": "a file that is opened to be read, and that may be a pipe",
 }
 """Files of the package that write otherwise than by `whole_file` and `write_whole`, and why they may."""
 

@@ -8,7 +8,20 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from camdf._version import __version__
-from camdf.cli import examples, forgetting, lab, mcp, policy, privilege, production, scoring, service, tools
+from camdf.cli import (
+    examples,
+    forgetting,
+    lab,
+    mcp,
+    policy,
+    privilege,
+    production,
+    scoring,
+    service,
+    skills,
+    tools,
+    usage,
+)
 from camdf.cli.brought import AUDIT, BROUGHT, COMPARE, MINE
 from camdf.cli.parser import Parser, Section, add_version_and_completion, run_command, table_of_contents
 
@@ -21,8 +34,8 @@ class AddsCommands(Protocol):
 
 
 SECTIONS: dict[str, tuple[AddsCommands, ...]] = {
-    "In front of the MCP servers of a client": (mcp,),
-    "On day one, without labels": (tools, privilege),
+    "In front of the MCP servers of a client": (mcp, skills),
+    "On day one, without labels": (usage, tools, privilege),
     "With a language model, once": (examples,),
     "From traces to tasks": (MINE, forgetting, AUDIT, scoring),
     "Learning from tasks": (policy,),

@@ -21,7 +21,9 @@ from camdf.datasets.records import is_text
 from camdf.errors import CamdfError, UsageError
 from camdf.gate.target import Target
 from camdf.gate.worth import Conversation, sentence, shared_sentence, worth
-from camdf.integrations.gateway.config import TABLES
+from camdf.integrations.gateway.config import TABLES, served_file
+from camdf.integrations.skills.folders import SkillList, skills_in
+from camdf.integrations.skills.skill import Skill
 from camdf.policies.artifact import load
 from camdf.policies.base import Policy
 from camdf.policies.renames import Renames, check_renames
@@ -37,7 +39,7 @@ from camdf.trial import trial
 
 TOOLS_FILE = (
     "the tools as JSON: OpenAI, Anthropic or MCP definitions, an object from name to description, or an MCP client's "
-    "file of servers (mcp.json), which are asked for their tools"
+    "file of servers (mcp.json, Codex's config.toml), which are asked for their tools; or a folder of skills (SKILL.md)"
 )
 
 
@@ -250,7 +252,7 @@ def _try(options: argparse.Namespace) -> int:
     for line in of_its_worth(options, *tried.dollars):
         print(line)
     width = shutil.get_terminal_size().columns
-    print("\n".join(tried.lines(width, whole=options.all, block=_block())))
+    print("\n".join(tried.lines(width, whole=options.all, block=bar_block())))
     print(f"Scores    {SCORED.get(name, f'from {name}')}")
     if options.output is not None:
         print(f"wrote {options.output}")
@@ -281,7 +283,7 @@ def _target_of_a_try(options: argparse.Namespace) -> Target | None:
     return Target(**goals)
 
 
-def _block() -> str:
+def bar_block() -> str:
     """What bars are made of: a plain character where the terminal has no other."""
     try:
         "█…".encode(sys.stdout.encoding or "ascii")
@@ -374,6 +376,10 @@ def _first_names(names: Sequence[str]) -> str:
 
 
 def _read_tools(path: Path) -> list[Any]:
+    if path.is_dir():
+        return list(skills_of_folder(path))
+    if path.suffix == ".toml":
+        return tools_of_servers(served_file(path))
     try:
         written = _json_with_comments(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
@@ -383,7 +389,7 @@ def _read_tools(path: Path) -> list[Any]:
         return [Tool(name, description) for name, description in written.items()]
     if isinstance(written, dict):
         if any(isinstance(written.get(table), dict) for table in TABLES):
-            return tools_of_servers(path)
+            return tools_of_servers(served_file(path))
         answer = written.get("result")  # of an MCP server to tools/list
         holder = answer if isinstance(answer, dict) else written
         written = holder.get("tools")
@@ -393,6 +399,21 @@ def _read_tools(path: Path) -> list[Any]:
             "description, or a client's file of MCP servers."
         )
     return list(map(_with_server, written))
+
+
+def skills_of_folder(path: Path) -> tuple[Skill, ...]:
+    """The skills below a folder; those that cannot be read are named on standard error."""
+    there = skills_in(path)
+    for problem in problem_lines(there):
+        print(problem, file=sys.stderr)
+    if not there.skills:
+        raise UsageError(f"{path} has no skill in it: a folder with a SKILL.md. Name another folder.")
+    return there.skills
+
+
+def problem_lines(there: SkillList) -> list[str]:
+    """What could not be read, and why."""
+    return [visible(f"{path} {why}") for path, why in there.problems.items()]
 
 
 def _json_with_comments(text: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, overload
 
 from camdf.gate import lists
 from camdf.gate.append import Addition, AuthorizedTools, Channel, NativeChannel, betas_of
+from camdf.gate.code import Code, python_code, typescript_code
 from camdf.gate.lists import Mode
 from camdf.gate.ranking import Ranked, waterfall
 from camdf.gate.tool_search import CALL, find_tool, fits
@@ -251,6 +252,14 @@ class GateDecision:
     def mcp(self) -> list[Any]:
         """`tools` as a client of MCP has them, and the tool search where something was cut."""
         return self._list(lists.mcp, self.tools)
+
+    def python(self) -> Code:
+        """`tools` as signatures of Python functions, for agents that write code, and the tool that each stands for."""
+        return python_code(self.tools)
+
+    def typescript(self) -> Code:
+        """The same in TypeScript."""
+        return typescript_code(self.tools)
 
     def _list(self, written: Callable[[Any], Any], tools: Sequence[Any]) -> list[Any]:
         """The search comes last: a cached prompt begins with what the conversation has."""

@@ -37,7 +37,11 @@ class Ranked(NamedTuple):
     """One candidate as the policy saw it."""
 
     name: str
+    """As the decision has it."""
+
     score: float
+    """What the scorer said of it."""
+
     cost: float
     """What offering it costs, in the unit of the prices."""
 
@@ -48,7 +52,11 @@ class Ranked(NamedTuple):
     """What the policy compared: for the default, how likely the task needs this tool."""
 
     kept: bool
+    """Whether it is handed over."""
+
     why: str
+    """Why it is, or is not."""
+
     held: bool = False
     """Whether it stays whatever the policy says: guarded, called or kept before, named by the task."""
 

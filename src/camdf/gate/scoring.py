@@ -200,7 +200,7 @@ class Judge:
         if decisions.evidence is not None:
             evidence = decisions.evidence[row, : len(names)].tolist()
         why = ["worth its cost" if is_kept else "not worth it" for is_kept in kept]
-        if any(kept) and (rankings.vectors is not None or self.user):
+        if any(kept) and self.policy.has_reasons:
             reasons = self.policy.reasons(rankings, row)
             for place, name in enumerate(names):
                 if kept[place] and name in reasons:

@@ -27,7 +27,7 @@ from camdf.runtime.breaker import Breaker
 from camdf.runtime.settings import Settings
 from camdf.runtime.switch import Source, Switch, source_of
 from camdf.scorers.named import ScorerMismatch
-from camdf.tools import READ, Tool
+from camdf.tools import Tool
 
 Allow: TypeAlias = Collection[str] | Callable[[Tool], bool]
 
@@ -215,7 +215,7 @@ class Limits(Settings):
         for key in authorized:
             tool = tools[key]
             ranked = True
-            size = len(tool.name) + min(len(tool.description), READ)
+            size = len(tool.name) + len(tool.described)
             if not tool.foreign:
                 if tool.is_longer_than(TOOL_CHARACTERS):
                     continue

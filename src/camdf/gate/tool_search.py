@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from camdf.prices import CHARACTERS_PER_TOKEN
 from camdf.runtime.loose_json import without_repeats
@@ -94,6 +94,13 @@ SEARCH_NAMES = frozenset(tool.name for tool in TOOL_SEARCH)
 NEXT = "If none fits, search once more in other words; if none fits then, say that no tool does it."
 ABOUT_OTHERS = "To get the parameters of another one, search for its exact name."
 """What an answer tells a model to do where the tools in it do not fit."""
+
+
+class AsCode(Protocol):
+    """Tools as code (`camdf.gate.code.Code`)."""
+
+    @property
+    def text(self) -> str: ...
 
 
 def find_tool(names: str) -> Tool:
@@ -224,12 +231,20 @@ def query_of(written: object) -> str:
     return texts[0] if len(texts) == 1 else ""
 
 
-def listing(found: Iterable[Any], every: Iterable[Any] = ()) -> str:
+def listing(
+    found: Iterable[Any], every: Iterable[Any] = (), *, written: Callable[[list[Tool]], AsCode] | None = None
+) -> str:
     """What `find_tool` answers: the first tools in full, the rest by name, and what to do next where none fits.
 
-    Where a search finds nothing, the answer has the names of some of `every` tool that there is.
+    Args:
+        found: What the search found.
+        every: All tools that there are: where a search finds nothing, the answer has the names of some.
+        written: For agents that write code: `python_code` or `typescript_code` of `camdf.gate.code`, as whose
+            signatures the answer has all tools.
     """
     tools = [view(native) for native in found]
+    if tools and written is not None:
+        return f"{written(tools).text}\n\n{NEXT}"
     if tools:
         answer: dict[str, Any] = {"tools": [_in_full(tool) for tool in tools[:IN_FULL]]}
         others = [tool.name for tool in tools[IN_FULL:]]

@@ -29,6 +29,7 @@ from camdf.gate.tool_search import (
 )
 from camdf.gate.turns import SUMMARY
 from camdf.integrations.chat import chat_message
+from camdf.integrations.skills.needed import NeededSkills
 from camdf.tools import Tool
 
 with needs("agent-framework"):
@@ -74,6 +75,30 @@ class ToolGate(ContextProvider):
         if has_tool_search:
             context.extend_tools(self.source_id, cutting.search)
         context.extend_middleware(self.source_id, [cutting, _Refusing(cutting, context)])
+
+
+class SkillGate(ContextProvider):
+    """Says which skills a run needs, as the predicate of a `FilteringSkillsSource`.
+
+        skills = SkillGate(NeededSkills(skills_in("skills").skills))
+        source = FilteringSkillsSource(FileSkillsSource("skills"), skills.needs)
+        agent = Agent(client, context_providers=[skills, SkillsProvider(source)])
+
+    It comes before the provider of the skills. A run without a session has them all.
+    """
+
+    def __init__(self, needed: NeededSkills) -> None:
+        super().__init__("camdf_skills")
+        self.needed = needed
+
+    async def before_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:
+        said = [message.text for message in context.input_messages if message.role == "user"]
+        session.state[self.source_id] = [skill.name for skill in self.needed("\n".join(said))]
+
+    def needs(self, skill: Any, context: Any) -> bool:
+        """Whether the run that asks for its skills needs this one."""
+        named = context.session and context.session.state.get(self.source_id)
+        return named is None or skill.frontmatter.name in named
 
 
 class _Cutting(ChatMiddleware):

@@ -12,6 +12,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import struct
 import subprocess
 import termios
@@ -282,6 +283,15 @@ def test_worth_says_in_a_sentence_whether_gating_pays(tmp_path: Path) -> None:
     tools = Path(__file__).parents[2] / "data" / "everyday" / "catalogue-40.json"
     shown = works("numpy", "worth", tools, "--turns", 6, within=tmp_path)
     assert "\nGating saves money here: " in shown
+
+
+def test_usage_reads_what_coding_agents_wrote(tmp_path: Path) -> None:
+    data = Path(__file__).parents[2] / "data" / "transcripts"
+    shutil.copytree(data / "claude", tmp_path / ".claude")
+    shutil.copytree(data / "codex", tmp_path / ".codex")
+    shown = works("numpy", "usage", within=tmp_path)
+    assert "send_message (1)" in shown
+    assert "█" in shown
 
 
 def test_serve_with_serve(tmp_path: Path) -> None:
