@@ -62,10 +62,10 @@ class Tasks(NamedTuple):
 class World:
     """Tools of different weights, of which a share of the tasks needs none."""
 
-    def __init__(self, seed: int, none: float) -> None:
+    def __init__(self, seed: int, none: float, tools: int = TOOLS) -> None:
         rng = np.random.default_rng(seed)
-        self.level = 0.5 * rng.standard_normal(TOOLS) - 1.5
-        weights = np.exp(0.8 * rng.standard_normal(TOOLS))
+        self.level = 0.5 * rng.standard_normal(tools) - 1.5
+        weights = np.exp(0.8 * rng.standard_normal(tools))
         self.weights = weights / weights.sum()
         self.sizes = np.array([none, *((1.0 - none) * np.array(SIZES))])
 
@@ -73,8 +73,8 @@ class World:
         """(count, tools): what so many tasks need."""
         later = sums_of_products(self.weights[None, ::-1], len(SIZES))[:, 0, ::-1]  # of the tools from each one on
         left = rng.choice(len(self.sizes), count, p=self.sizes)
-        needed = np.zeros((count, TOOLS), dtype=bool)
-        for tool in range(TOOLS):
+        needed = np.zeros((count, len(self.weights)), dtype=bool)
+        for tool in range(len(self.weights)):
             one_less = later[np.maximum(left - 1, 0), tool + 1]
             chance = np.where(left > 0, self.weights[tool] * one_less / np.maximum(later[left, tool], 1e-300), 0.0)
             needed[:, tool] = rng.random(count) < chance
@@ -85,23 +85,15 @@ class World:
         """(n, tools): which needed tools the scores tell of."""
         return needed
 
+    def beyond(self, needed: Bools, rng: np.random.Generator) -> Floats:
+        """(n, tools): by how much the logit of each score is above its tool's level."""
+        return APART * self.shown(needed) + SPREAD * rng.standard_normal(needed.shape)
+
     def draw(self, count: int, rng: np.random.Generator, prefix: str) -> Tasks:
         """So many tasks."""
         needed = self.needed(count, rng)
-        beyond = APART * self.shown(needed) + SPREAD * rng.standard_normal(needed.shape)
-        scores = sigmoid(self.level + beyond)
-        order = np.argsort(-scores, axis=1, kind="stable")
-        rankings = Rankings(
-            np.take_along_axis(scores, order, axis=1),
-            np.ones(scores.shape),
-            np.full(count, TOOLS),
-            order.astype(np.int64),
-            tuple(f"tool {number:03}" for number in range(TOOLS)),
-        )
-        ids = np.array([f"{prefix} {task}" for task in range(count)])
-        required = np.take_along_axis(needed, order, axis=1)
-        logged = LoggedTasks(rankings, required, needed.sum(axis=1), ids, ids)
-        return Tasks(logged, needed, np.exp((beyond * APART - APART**2 / 2) / SPREAD**2))
+        beyond = self.beyond(needed, rng)
+        return Tasks(ranked_tasks(self.level + beyond, needed, prefix), needed, odds_of(beyond))
 
     def oracle(self, tasks: Tasks) -> Bools:
         """(n, tools): at one price the best set is a cut of the order of the odds that a tool is needed."""
@@ -110,9 +102,9 @@ class World:
         ways = sums_of_products(np.take_along_axis(odds, order, axis=1), len(SIZES))
         of_size = self.sizes / sums_of_products(self.weights[None], len(SIZES))[:, 0, -1]
         within = (of_size[:, None, None] * ways).sum(axis=0)
-        worth = within / within[:, -1:] - PAYOFF.cost_pressure * np.arange(TOOLS + 1)
+        worth = within / within[:, -1:] - PAYOFF.cost_pressure * np.arange(odds.shape[1] + 1)
         chosen = np.zeros(odds.shape, dtype=bool)
-        np.put_along_axis(chosen, order, np.arange(TOOLS) < worth.argmax(axis=1)[:, None], axis=1)
+        np.put_along_axis(chosen, order, np.arange(odds.shape[1]) < worth.argmax(axis=1)[:, None], axis=1)
         return chosen
 
 
@@ -148,6 +140,29 @@ class Chains(World):
         for task, count in enumerate(best):
             chosen[task, self.links[order[task, :count]].ravel()] = True
         return chosen
+
+
+def ranked_tasks(logits: Floats, needed: Bools, prefix: str) -> LoggedTasks:
+    """Tasks by the logits of their scores and by what they need, (n, tools) each."""
+    scores = sigmoid(logits)
+    count, tools = scores.shape
+    order = np.argsort(-scores, axis=1, kind="stable")
+    rankings = Rankings(
+        np.take_along_axis(scores, order, axis=1),
+        np.ones(scores.shape),
+        np.full(count, tools),
+        order.astype(np.int64),
+        tuple(f"tool {number:03}" for number in range(tools)),
+    )
+    ids = np.array([f"{prefix} {task}" for task in range(count)])
+    required = np.take_along_axis(needed, order, axis=1)
+    return LoggedTasks(rankings, required, needed.sum(axis=1), ids, ids)
+
+
+def odds_of(beyond: Floats) -> Floats:
+    """(n, tools): the odds of each score by whether its tool is needed."""
+    odds: Floats = np.exp((beyond * APART - APART**2 / 2) / SPREAD**2)
+    return odds
 
 
 def sums_of_products(values: Floats, most: int) -> Floats:

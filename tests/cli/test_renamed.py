@@ -115,7 +115,7 @@ def test_past_requests_are_read_under_new_names() -> None:
     [
         (["a=b", "a=c"], "'a' two new names"),
         (["a=b", "b=c"], "old or new … 'b'"),
-        (["a="], "old=new … 'a='"),
+        (["a="], "a=b … 'a='"),
         (["missing.json"], "JSON file … missing.json"),
     ],
 )

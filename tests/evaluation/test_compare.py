@@ -18,7 +18,7 @@ import camdf
 from camdf.cli import main
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import Bools, Floats, LoggedTasks
-from camdf.datasets.gather import renamed_gated
+from camdf.datasets.tool_names import of_gated, renamed
 from camdf.errors import DataError, UsageError
 from camdf.evaluation.compare import _RATE, ERROR, FEWEST_OF_AN_ARM, compare, half_width
 from camdf.evaluation.shadow import shadow_report
@@ -453,10 +453,10 @@ def test_a_fit_says_what_it_learned_from_tasks_that_a_gate_had_cut(
     document = json.loads(capsys.readouterr().out)
     assert document["data"]["tasks"] == 20
     assert document["gated"] == {"tasks": 20, "learned_from": learned}
-    renamed = read_uncensored(tasks).gated
-    assert (renamed is not None) == offers
-    if renamed is not None:
-        sent = renamed_gated(renamed, {"get": "zzz"})
+    gated = read_uncensored(tasks).gated
+    assert (gated is not None) == offers
+    if gated is not None:
+        sent = of_gated(gated, lambda logged: renamed(logged, {"get": "zzz"}))
         assert [sent.logged.rankings.names(0)[i] for i in np.flatnonzero(sent.offered[0])] == ["zzz"]
 
 

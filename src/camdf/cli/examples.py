@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from camdf.cli.parser import add_json, check_output, print_json
-from camdf.cli.tools import TOOLS_FILE, add_renamed, chosen_renames, tools_in_file
+from camdf.cli.tool_names import add_renamed, chosen_renames
+from camdf.cli.tools import TOOLS_FILE, tools_in_file
 from camdf.datasets.examples import Example, read_examples
 from camdf.datasets.tables import columns_at_a_glance, read_table
 from camdf.errors import UsageError

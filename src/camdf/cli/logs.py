@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from camdf.cli.parser import notes_stream
-from camdf.cli.tools import TOOLS_FILE, add_renamed, chosen_renames, tools_in_file, usual_scorer
+from camdf.cli.tool_names import add_renamed, chosen_renames
+from camdf.cli.tools import TOOLS_FILE, tools_in_file, usual_scorer
 from camdf.datasets.triggers import is_triggers
 from camdf.errors import DataError, UsageError
 from camdf.examples.mined import SCORED_BY, is_mined

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from camdf.cli.parser import add_json, print_json
-from camdf.cli.tools import add_renamed, chosen_renames
+from camdf.cli.tool_names import add_renamed, chosen_renames
 from camdf.errors import DataError, UsageError, expect
 from camdf.runtime.visible import visible, visible_lines
 

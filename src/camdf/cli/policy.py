@@ -43,7 +43,8 @@ from camdf.cli.money import (
     rules_compared,
 )
 from camdf.cli.parser import add_json, check_output, notes_stream, print_json
-from camdf.cli.tools import add_scorer_mismatch, chosen_renames
+from camdf.cli.tool_names import add_copies, chosen_copies, chosen_renames
+from camdf.cli.tools import add_scorer_mismatch
 from camdf.core.payoff import VALUES, Payoff
 from camdf.datasets.examples import (
     logged_examples,
@@ -53,8 +54,8 @@ from camdf.datasets.examples import (
     renamed_examples,
     write_examples,
 )
-from camdf.datasets.gather import renamed, renamed_gated
 from camdf.datasets.ids import hashed, id_key
+from camdf.datasets.tool_names import joined_copies, of_gated, renamed
 from camdf.datasets.triggers import is_triggers
 from camdf.errors import DataError, UsageError, expect
 from camdf.examples.mined import (
@@ -66,9 +67,10 @@ from camdf.examples.mined import (
     seeing_every_tool,
 )
 from camdf.policies.artifact import load, save
-from camdf.policies.base import Policy, fitted_payoff
+from camdf.policies.base import Policy, copies_of, fitted_payoff
 from camdf.policies.by_depth import ExpectedPayoffByDepth
 from camdf.policies.by_set import ExpectedPayoffBySet
+from camdf.policies.copies import NO_COPIES, Copies
 from camdf.policies.models.past_tasks import PastTasks
 from camdf.policies.registry import DEFAULT, LIBRARY, POLICIES, own_policy, policy_name
 from camdf.policies.stopping import StoppingPolicy
@@ -82,10 +84,14 @@ if TYPE_CHECKING:
     from camdf.evaluation.assess import Assessment
     from camdf.evaluation.confusions import Confused
     from camdf.evaluation.fit import Fit
+    from camdf.evaluation.maybe_copies import MaybeCopies
     from camdf.policies.drift import Moved
     from camdf.policies.renames import Renames
 
 PICTURES = (".png", ".svg", ".pdf")
+GROUPS_SHOWN = 3
+"""So many groups of tools that may do the same are named."""
+
 FOLDS = 5
 """On so many parts of the tasks, each held out from a fit, --covered finds its pressure: every task is in one."""
 
@@ -108,6 +114,7 @@ def add_commands(commands: Any) -> None:
         "--remember", type=Path, metavar="EXAMPLES", help="keep what similar requests needed, without texts (.jsonl)"
     )
     option("--keep-text", action="store_true", help="with --remember: keep the requests, too, to explain decisions")
+    add_copies(fit)
     add_payoff(fit, required=True, targets=True)
     _add_splits(fit)
     _add_seconds(fit)
@@ -252,7 +259,7 @@ def _read_uncensored(options: argparse.Namespace) -> Uncensored:
         if not renames:
             return read
         logged = renamed(read.logged, renames)
-        gated = read.gated and renamed_gated(read.gated, renames)
+        gated = read.gated and of_gated(read.gated, lambda some: renamed(some, renames))
     except DataError as error:
         raise with_hint(error, options.data) from None
     return read._replace(logged=logged, gated=gated, digests=read.digests | {logged.digest()})
@@ -293,6 +300,9 @@ class TasksToFit(NamedTuple):
     gated: GatedTasks | None = None
     """Those, as far as somebody recorded what they were offered."""
 
+    copies: Copies = NO_COPIES
+    """The tools that these tasks have as one with another."""
+
 
 def _fit(options: argparse.Namespace) -> int:
     """Learn a policy from logged tasks, and say if it is worth it.
@@ -301,6 +311,7 @@ def _fit(options: argparse.Namespace) -> int:
     """
     from camdf.evaluation.assess import estimated_none
     from camdf.evaluation.fit import fit
+    from camdf.evaluation.maybe_copies import maybe_copies
     from camdf.evaluation.splits import draw_splits
 
     if ":" in options.policy and not vars(own_class(options.policy)).get("kind"):
@@ -345,6 +356,7 @@ def _fit(options: argparse.Namespace) -> int:
         made_up=made_up,
         scorer=tasks.scorer,
         effects=named_effects(options),
+        copies=tasks.copies,
         seed=options.seed,
         gated=gated,
     )
@@ -379,7 +391,9 @@ def _fit(options: argparse.Namespace) -> int:
         if tasks.left_out:
             print(_what_gated_tasks_taught(tasks, fitted))
     unread = _unread_examples(options, past)
+    alike = maybe_copies(logged)
     if not options.json:
+        _print_copies(tasks.copies, alike)
         _print_fitted(options, logged, fitted, past, unread)
         return _exit_code_of(options, assessment)
     document = {
@@ -393,6 +407,10 @@ def _fit(options: argparse.Namespace) -> int:
     }
     if tasks.left_out:
         document["gated"] = {"tasks": tasks.left_out, "learned_from": fitted.learned_from_gated}
+    if tasks.copies:
+        document["copies"] = dict(tasks.copies)
+    if alike:
+        document["maybe_copies"] = [pair._asdict() for pair in alike]
     if past is not None:
         document["remembers"] = len(past)
     document |= assessment.summary()
@@ -428,7 +446,9 @@ def _tasks_to_fit(options: argparse.Namespace) -> TasksToFit:
     logged = in_dollars(options, tasks.logged)
     if options.remember is not None:
         logged = _with_users(logged, tasks.asked)
-    return tasks._replace(logged=logged)
+    copies = chosen_copies(options, logged)
+    gated = tasks.gated and of_gated(tasks.gated, lambda some: joined_copies(some, copies))
+    return tasks._replace(logged=joined_copies(logged, copies), gated=gated, copies=copies)
 
 
 def _with_users(logged: LoggedTasks, asked: dict[str, AskedBy]) -> LoggedTasks:
@@ -485,6 +505,31 @@ def _unread_examples(options: argparse.Namespace, past: PastTasks | None) -> lis
     if past is not None or options.remember is None or not options.remember.exists():
         return []
     return [f"{options.remember} is of an earlier fit, and this policy does not read it."]
+
+
+def _print_copies(copies: Copies, alike: Sequence[MaybeCopies]) -> None:
+    """Which tools are decided on as one, and which others may do the same."""
+    from camdf.evaluation.maybe_copies import copies_among
+
+    for tool, same in _by_tool(copies).items():
+        print(f"decided on as one: {', '.join([tool, *same])}")
+    suggested = _by_tool(copies_among(alike))
+    for tool, same in list(suggested.items())[:GROUPS_SHOWN]:
+        told = " ".join(f"--copies {quote(f'{copy}={tool}')}" for copy in same)
+        print(
+            f"{', '.join([tool, *same])} may do the same: no task needed two of them, and their scores go together. If "
+            f"they do: {told}"
+        )
+    if len(suggested) > GROUPS_SHOWN:
+        print(f"So may {len(suggested) - GROUPS_SHOWN} more groups of tools: --json has all pairs")
+
+
+def _by_tool(copies: Copies) -> dict[str, list[str]]:
+    """The copies of each tool that has some."""
+    groups: dict[str, list[str]] = {}
+    for copy, tool in copies.items():
+        groups.setdefault(tool, []).append(copy)
+    return groups
 
 
 def _print_fitted(
@@ -757,12 +802,15 @@ def _calibrate(options: argparse.Namespace) -> int:
 
 
 def uncensored_in_dollars(options: argparse.Namespace, policy: Policy) -> Uncensored:
-    """The tasks that a saved policy is measured on, with tools in dollars where prices are named."""
+    """The tasks that a saved policy is measured on, with tools in dollars where prices are named.
+
+    Of tools that the policy knows as one, they list one.
+    """
     training = policy.training_
     if training is not None and training.effects is not None and options.effects is None:
         raise UsageError("This policy was fitted where effects have a price. Name what tools can do: --effects FILE")
     read = uncensored_tasks(options, policy)
-    logged = in_dollars(options, read.logged)
+    logged = joined_copies(in_dollars(options, read.logged), copies_of(policy))
     if logged is read.logged:
         return read
     return read._replace(logged=logged, digests=read.digests | {logged.digest()})

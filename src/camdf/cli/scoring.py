@@ -10,7 +10,8 @@ from typing import Any
 
 from camdf.cli.logs import add_columns, is_log, named_scorer, ranked_log
 from camdf.cli.parser import add_json, check_output, notes_stream, print_json
-from camdf.cli.tools import TOOLS_FILE, chosen_renames, tools_in_file
+from camdf.cli.tool_names import chosen_renames
+from camdf.cli.tools import TOOLS_FILE, tools_in_file
 from camdf.datasets.counts import in_one_line
 from camdf.errors import UsageError
 from camdf.examples.mined import mined_tasks

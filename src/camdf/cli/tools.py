@@ -16,8 +16,8 @@ from typing import Any, get_args
 
 from camdf.cli.mcp_file import tools_of_servers
 from camdf.cli.parser import add_json, check_output, print_json
+from camdf.cli.tool_names import add_renamed, chosen_renames
 from camdf.datasets.examples import past_tasks, read_examples, renamed_examples
-from camdf.datasets.records import is_text
 from camdf.errors import CamdfError, UsageError
 from camdf.gate.target import Target
 from camdf.gate.worth import Conversation, sentence, shared_sentence, worth
@@ -26,7 +26,6 @@ from camdf.integrations.skills.folders import SkillList, skills_in
 from camdf.integrations.skills.skill import Skill
 from camdf.policies.artifact import load
 from camdf.policies.base import Policy
-from camdf.policies.renames import Renames, check_renames
 from camdf.policies.rules import USUAL_TOOLS
 from camdf.prices import Prices
 from camdf.runtime.files import write_whole
@@ -130,43 +129,6 @@ def add_scorer_mismatch(parser: argparse.ArgumentParser) -> None:
         default="refuse",
         help="allow another scorer than the policy was fitted with (default: %(default)s)",
     )
-
-
-def add_renamed(parser: argparse.ArgumentParser) -> None:
-    """The new names of tools, where a command reads what knows them by their old ones."""
-    parser.add_argument(
-        "--renamed",
-        type=_renames,
-        action="append",
-        default=[],
-        metavar="OLD=NEW",
-        help="a tool's new name, where policies and logs have the old one; repeat it, or name a file of {old: new}",
-    )
-
-
-def _renames(written: str) -> dict[str, str]:
-    """One new name, or those of a file."""
-    old, is_pair, new = (part.strip() for part in written.partition("="))
-    names: object = {old: new}
-    if not is_pair:
-        try:
-            names = json.loads(Path(written).read_bytes())
-        except (OSError, ValueError) as error:
-            raise argparse.ArgumentTypeError(f"must be as old=new, or a JSON file. Got {written!r}: {error}") from None
-    if not isinstance(names, dict) or not all(is_text(name) for pair in names.items() for name in pair):
-        raise argparse.ArgumentTypeError(f"must give each old name a new one, as old=new. Got {written!r} instead")
-    return names
-
-
-def chosen_renames(options: argparse.Namespace) -> Renames:
-    """The new names of all tools that a command was told to be renamed, by their old ones."""
-    renames: dict[str, str] = {}
-    for part in options.renamed:
-        for old, new in part.items():
-            if renames.setdefault(old, new) != new:
-                raise UsageError(f"--renamed gives {old!r} two new names, {renames[old]!r} and {new!r}. Leave one out.")
-    check_renames(renames)
-    return renames
 
 
 def add_prices(parser: argparse.ArgumentParser) -> None:

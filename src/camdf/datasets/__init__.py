@@ -2,9 +2,9 @@
 
 from camdf.datasets.examples import Example, read_examples, write_examples
 from camdf.datasets.files import read, read_csv, read_jsonl, read_parquet, write_jsonl, write_parquet
-from camdf.datasets.gather import renamed
 from camdf.datasets.sample import sample
 from camdf.datasets.texts import TaskText, Texts, texts_from_folder
+from camdf.datasets.tool_names import joined_copies, renamed
 from camdf.errors import DataError
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Example",
     "TaskText",
     "Texts",
+    "joined_copies",
     "read",
     "read_csv",
     "read_examples",

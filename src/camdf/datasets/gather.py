@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from camdf.core.rankings import Bools, Floats, GatedTasks, Ints, LoggedTasks, Rankings
+from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks, Rankings
 from camdf.core.vectors import at_length_one
-from camdf.errors import DataError
-from camdf.policies.renames import Renames, check_renames
 
 
 class Candidates(NamedTuple):
@@ -135,46 +133,3 @@ def as_logged(
     return LoggedTasks(
         rankings, required, n_required, np.array(task_ids, dtype=np.str_), np.array(groups, dtype=np.str_)
     )
-
-
-def renamed(logged: LoggedTasks, renames: Renames) -> LoggedTasks:
-    """Tasks that list each tool under its new name, where `renames` has one for it: as if they had been logged so.
-
-    A log of before and after is one of the same tools; a DataError where a task lists a tool under two of its names.
-
-    >>> from camdf import LoggedTasks
-    >>> tasks = [{"scores": {"mail": 0.9, "search": 0.1}, "required": ["mail"]}]
-    >>> renamed(LoggedTasks.from_records(tasks), {"mail": "send_mail"}).rankings.names(0)
-    ['send_mail', 'search']
-    """
-    if not renames:
-        return logged
-    check_renames(renames)
-    rankings = logged.rankings
-    new_names = [renames.get(name, name) for name in rankings.catalogue]
-    names = tuple(dict.fromkeys(new_names))
-    number = {name: place for place, name in enumerate(names)}
-    listed = rankings.listed
-    task, _ = np.nonzero(listed)
-    tool = np.array([number[name] for name in new_names], dtype=np.int64)[rankings.tool_ids[listed]]
-    listings, times = np.unique(task * len(names) + tool, return_counts=True)
-    if (times > 1).any():
-        row, twice = divmod(int(listings[times.argmax()]), len(names))
-        task_id = str(logged.task_ids[row])
-        raise DataError(
-            f"The task {task_id!r} lists {names[twice]!r} under two of its names. Leave it out of the renames, or "
-            "correct the log."
-        )
-    candidates = Candidates(tool, rankings.scores[listed], logged.required[listed], rankings.costs[listed])
-    ids = logged.task_ids.tolist()
-    groups = logged.groups.tolist()
-    again = as_logged(names, rankings.lengths, logged.n_required, candidates, ids, groups, keep_order=False)
-    same = replace(again.rankings, vectors=rankings.vectors, users=rankings.users)
-    return replace(again, rankings=same)
-
-
-def renamed_gated(gated: GatedTasks, renames: Renames) -> GatedTasks:
-    """The same for gated tasks."""
-    offered = gated.offered
-    as_required = replace(gated.logged, required=offered, n_required=offered.sum(axis=1))
-    return GatedTasks(renamed(gated.logged, renames), renamed(as_required, renames).required)

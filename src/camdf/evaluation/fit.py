@@ -17,6 +17,7 @@ from camdf.evaluation.assess import Assessment, assess, require_choice
 from camdf.evaluation.splits import draw_splits
 from camdf.policies.base import Policy
 from camdf.policies.by_set import ExpectedPayoffBySet
+from camdf.policies.copies import NO_COPIES, Copies
 from camdf.policies.drift import fitted_catalogue
 from camdf.policies.models.label_noise import LabelNoise, estimate_label_noise
 from camdf.policies.registry import DEFAULT, policy_maker, policy_name
@@ -81,6 +82,7 @@ def fit(
     made_up: int = 0,
     scorer: ScorerRecord = GIVEN,
     effects: FittedEffects | None = None,
+    copies: Copies = NO_COPIES,
     seed: int = 0,
     gated: GatedTasks | None = None,
 ) -> Fit:
@@ -89,9 +91,10 @@ def fit(
     It learns from every task but those that choose its threshold. `prior` is a policy that the default
     starts from, fitted before for the same tools. With `remember` the default recalls what similar tasks needed.
     `made_up` says how many of the tasks a language model made up, `scorer` what gave their scores
-    (`camdf.scorers.record_of`), and `effects` what tools can do and what that cost, all of which the policy's file then
-    tells. From `gated` tasks, from which a gate had cut tools, the default learns what became of those that they were
-    offered; another policy learns nothing from them. The policy is measured on the others alone.
+    (`camdf.scorers.record_of`), `effects` what tools can do and what that cost, and `copies` which tools the tasks list
+    as one (`camdf.datasets.joined_copies`), all of which the policy's file then tells. From `gated` tasks, from which a
+    gate had cut tools, the default learns what became of those that they were offered; another policy learns nothing
+    from them. The policy is measured on the others alone.
 
     >>> from camdf import Payoff, datasets
     >>> logged, payoff = datasets.sample(), Payoff(0.12)
@@ -131,8 +134,9 @@ def fit(
         payoff=told,
         made_up=made_up,
         scorer=scorer,
-        catalogue=fitted_catalogue(logged, chosen, payoff.cost_pressure),
+        catalogue=fitted_catalogue(logged, chosen, payoff.cost_pressure, copies),
         effects=effects and effects.bounded(),
+        copies=tuple(sorted(copies.items())),
     )
     return Fit(ships, training, noise, name, make, learns_from_gated)
 

@@ -21,6 +21,7 @@ from camdf.gate.memory import Identity
 from camdf.gate.privilege import Privilege, priced_effects
 from camdf.gate.settings import Guards, Limits, names_of_one
 from camdf.gate.tool_search import SEARCH_NAMES, by_server, names_by_server
+from camdf.policies.copies import Copies
 from camdf.prices import Prices
 from camdf.runtime.forks import Locked
 from camdf.tools import WORST, Effect, FromServer, Tool, keyed, native_of, tools_as_given, unread_tool, viewed_tool
@@ -103,6 +104,34 @@ class Catalogue:
     def full_names(self, keys: Iterable[str]) -> frozenset[str]:
         """What tools are called in every request, by key: "mail/send", or the name where no server is known."""
         return frozenset(self.tools[key].full_name for key in keys)
+
+    def names_of_same(self, copies: Copies) -> dict[str, str]:
+        """By key, the name under which a policy knows each candidate: tools that do the same share one.
+
+        Where some servers are trusted, the key of another tool may lack the server that a policy knows it by.
+        """
+        leading = frozenset(copies.values())
+        names: dict[str, str] = {}
+        for key in self.costs:
+            full_name = self.tools[key].full_name
+            name = full_name if full_name in copies or full_name in leading else key
+            names[key] = copies.get(name, name)
+        return names
+
+    def standing(self, names: Mapping[str, str]) -> dict[str, str]:
+        """By name, the key of the candidate that has it; of several a trusted one, of these the cheapest.
+
+        >>> catalogue = Catalogue({}, costs={"a/find": 1.0, "b/find": 0.5, "mail": 1.0})
+        >>> catalogue.standing({"a/find": "a/find", "b/find": "a/find", "mail": "mail"})
+        {'a/find': 'b/find', 'mail': 'mail'}
+        """
+        keys_by_name: dict[str, list[str]] = {}
+        for key, name in names.items():
+            keys_by_name.setdefault(name, []).append(key)
+        return {
+            name: min(keys, key=lambda key: (key in self.untrusted, self.costs[key], key != name))
+            for name, keys in keys_by_name.items()
+        }
 
     def names(self, keys: Iterable[str], tokens: int, likely: Iterable[str] = ()) -> str:
         """The names of some of its tools, by key, as the search has them; those of `likely` keys go first."""

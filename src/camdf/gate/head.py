@@ -34,7 +34,7 @@ def often_needed(
     often: dict[str, None] = {}
     for part_by_key in needed:
         for key, part in part_by_key.items():
-            if key in catalogue.costs and key not in catalogue.untrusted:
+            if key not in catalogue.untrusted:
                 tokens = prices.count(catalogue.tools[key])
                 joining = prices.of_joining(tokens, prefix_tokens=limits.cached_prefix)
                 if part * joining > prices.of_listing(tokens):

@@ -349,7 +349,7 @@ class RequestReader:
         judges = terms.judges
         if terms.mode == "append" and searches and shown and question.takes_messages and not terms.load_all:
             channel = channel_of(readable(question.model), self.channels)
-            needed = [judge.needed for judge in terms.judges]
+            needed = [judge.needed(catalogue) for judge in terms.judges]
             often = often_needed(catalogue, needed, self.catalogues.prices, self.limits)
             filling = (*often, *core(catalogue, {*guarded, *forced, *often}, self.limits, task))
             judges = tuple([judge.by_turn for judge in terms.judges])

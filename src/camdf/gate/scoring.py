@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import isawaitable
 from itertools import repeat
 from os import PathLike
@@ -30,7 +30,8 @@ from camdf.gate.catalogue import Catalogue
 from camdf.gate.decision import Reason
 from camdf.gate.ranking import Ranked, Ranking
 from camdf.policies.artifact import content_of, from_json, to_json
-from camdf.policies.base import Policy, fitted_payoff
+from camdf.policies.base import Policy, copies_of, fitted_payoff
+from camdf.policies.copies import Copies
 from camdf.policies.models.past_tasks import PastTasks
 from camdf.policies.training import FittedCatalogue
 from camdf.runtime.breaker import RestingError
@@ -59,6 +60,9 @@ class Judge:
     written: str = ""
     """The SHA-256 in the policy's file, where it came from one."""
 
+    copies: Copies = field(default_factory=dict)
+    """The tools that the policy knows as one with another."""
+
     user: str = ""
     """For whom it judges, as the past tasks spell it; "" for everybody."""
 
@@ -84,10 +88,13 @@ class Judge:
                 return self.of_users.setdefault(name, replace(self, exploring=exploring, user=name))
         return self
 
-    @cached_property
-    def needed(self) -> Mapping[str, float]:
-        """By tool, the part of the logged tasks that needed it, where the policy knows."""
-        return dict(getattr(self.policy, "needed", {}))
+    def needed(self, catalogue: Catalogue) -> Mapping[str, float]:
+        """By key, the part of the logged tasks that needed a tool or one that does the same, where the policy knows."""
+        known: Mapping[str, float] = getattr(self.policy, "needed", {})
+        if not self.copies:
+            return {name: part for name, part in known.items() if name in catalogue.costs}
+        stands = catalogue.standing(catalogue.names_of_same(self.copies))
+        return {stands[name]: part for name, part in known.items() if name in stands}
 
     @cached_property
     def reads_texts(self) -> bool:
@@ -119,9 +126,11 @@ class Judge:
         known = payoff or _payoff_of_fit(policy)
         if not isinstance(known, Payoff):
             raise UsageError("This policy serves any payoff. Give the gate one, as Payoff(0.12).")
-        if explore_pressure is None:
-            return cls(policy, known, written=written)
-        return cls(policy, known, cls(policy, _lower_payoff(policy, known, explore_pressure)), written)
+        copies = copies_of(policy)
+        exploring: Judge | None = None
+        if explore_pressure is not None:
+            exploring = cls(policy, _lower_payoff(policy, known, explore_pressure), copies=copies)
+        return cls(policy, known, exploring, written, copies)
 
     @classmethod
     def from_file(
@@ -360,7 +369,7 @@ class TurnScores(Locked):
         """Have judges rank several turns whose scores were just given: the policy of each is asked once for all."""
         by_judge: dict[Judge, list[tuple[ScoredTurn, Catalogue]]] = {}
         for turn, catalogue, judge in asked:
-            if judge not in turn.rankings and catalogue.costs and not catalogue.untrusted:
+            if judge not in turn.rankings and catalogue.costs and not catalogue.untrusted and not judge.copies:
                 by_judge.setdefault(judge, []).append((turn, catalogue))
         for judge, own in by_judge.items():
             if len(own) < 2:
@@ -414,12 +423,37 @@ def _ranked_by_trust(judge: Judge, scores: dict[str, float], catalogue: Catalogu
     """Trusted tools as if there were no others, then the others as they rank among all."""
     costs = catalogue.costs
     untrusted = catalogue.untrusted
-    among_all = judge.ranked(scores, costs, vector)
+    ranked = partial(_ranked_as_one, judge, catalogue) if judge.copies else judge.ranked
+    among_all = ranked(scores, costs, vector)
     if not untrusted:
         return among_all
-    alone = judge.ranked({key: scores[key] for key in scores if key not in untrusted}, costs, vector)
+    alone = ranked({key: scores[key] for key in scores if key not in untrusted}, costs, vector)
     others = [tool._replace(trusted=False) for tool in among_all.tools if tool.name in untrusted]
     return alone._replace(tools=(*alone.tools, *others))
+
+
+def _ranked_as_one(
+    judge: Judge, catalogue: Catalogue, scores: Mapping[str, float], costs: Mapping[str, float], vector: bytes
+) -> Ranking:
+    """A ranking in which one of the tools that do the same stands for all, with the best of their scores.
+
+    The others follow after the last rank. What an untrusted tool scores raises no trusted one that stands for it.
+    """
+    names = catalogue.names_of_same(judge.copies)
+    stands = catalogue.standing(names)
+    best: dict[str, float] = {}
+    left_out: list[Ranked] = []
+    for key, score in scores.items():
+        name = names[key]
+        stand = stands[name]
+        if key not in catalogue.untrusted or stand in catalogue.untrusted:
+            best[name] = max(best.get(name, 0.0), score)
+        if key != stand:
+            priced = judge.payoff.cost_pressure * costs[key]
+            left_out.append(Ranked(key, score, costs[key], priced, None, False, f"does the same as {stand}"))
+    ranking = judge.ranked(best, {name: costs[stands[name]] for name in best}, vector)
+    decided = [tool._replace(name=stands[tool.name]) for tool in ranking.tools]
+    return ranking._replace(tools=(*decided, *left_out))
 
 
 def recalling(policy: Policy, past: PastTasks | None, scorer: Scorer | None) -> Policy:

@@ -13,6 +13,7 @@ from camdf.core.decisions import Decisions
 from camdf.core.payoff import Payoff
 from camdf.core.rankings import LoggedTasks, Rankings
 from camdf.errors import NotFittedError, UsageError
+from camdf.policies.copies import NO_COPIES, Copies
 from camdf.policies.models.past_tasks import PastTasks
 from camdf.policies.models.stored import json_value, written_part
 from camdf.policies.training import Training
@@ -147,6 +148,12 @@ def fitted_payoff(policy: Policy) -> Payoff | None:
     if fitted is None and policy.training_ is not None:
         return policy.training_.payoff
     return fitted
+
+
+def copies_of(policy: object) -> Copies:
+    """The tools that a policy knows as one with another, by its file; none for one that has no such file."""
+    training: Training | None = getattr(policy, "training_", None)
+    return NO_COPIES if training is None else dict(training.copies)
 
 
 def _constructor_arguments(kind: type[Policy]) -> dict[str, Parameter]:

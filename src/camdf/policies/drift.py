@@ -14,6 +14,7 @@ import numpy as np
 
 from camdf.core.groups import numbered, sizes_of
 from camdf.core.rankings import Floats, Ints, LoggedTasks, Rankings, Strings
+from camdf.policies.copies import NO_COPIES, Copies
 from camdf.policies.training import MOST_CHOSEN, FittedCatalogue, UsualLists, UsualShares
 
 FEWEST = 30
@@ -46,8 +47,10 @@ class Moved(NamedTuple):
     sentence: str
 
 
-def fitted_catalogue(logged: LoggedTasks, chosen: Ints, cost_pressure: float) -> FittedCatalogue:
-    """What a policy's file keeps of the lists that it was fitted on.
+def fitted_catalogue(
+    logged: LoggedTasks, chosen: Ints, cost_pressure: float, copies: Copies = NO_COPIES
+) -> FittedCatalogue:
+    """What a policy's file keeps of the lists that it was fitted on, and of the `copies` that were joined in them.
 
     `chosen` (n,) counts the tools that the policy chose of each list, at this cost pressure.
     """
@@ -66,7 +69,7 @@ def fitted_catalogue(logged: LoggedTasks, chosen: Ints, cost_pressure: float) ->
             chosen=tuple(sizes.tolist()),
             cost_pressure=float(cost_pressure),
         )
-    return FittedCatalogue.of(logged.rankings.catalogue, lists)
+    return FittedCatalogue.of([*logged.rankings.catalogue, *copies], lists)
 
 
 def moved(

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 from camdf.errors import UsageError
 from camdf.policies.base import Policy
 from camdf.policies.models import stored
-from camdf.policies.training import FittedCatalogue
+from camdf.policies.training import FittedCatalogue, Training
 from camdf.runtime.settings import checks_of
 
 AnyPolicy = TypeVar("AnyPolicy", bound=Policy)
@@ -39,10 +39,15 @@ def renamed_policy(policy: AnyPolicy, renames: Renames) -> AnyPolicy:
     check_renames(renames)
     known = copy(policy)
     vars(known).update(_renamed_parts(policy, renames))
-    training = policy.training_
-    if training is not None and training.catalogue is not None:
-        known.training_ = replace(training, catalogue=_renamed_catalogue(training.catalogue, renames))
+    if policy.training_ is not None:
+        known.training_ = _renamed_training(policy.training_, renames)
     return known
+
+
+def _renamed_training(training: Training, renames: Renames) -> Training:
+    copies = [(renames.get(copy, copy), renames.get(tool, tool)) for copy, tool in training.copies]
+    catalogue = training.catalogue and _renamed_catalogue(training.catalogue, renames)
+    return replace(training, copies=tuple(sorted(copies)), catalogue=catalogue)
 
 
 def _renamed_parts(holder: Any, renames: Renames) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 
 from camdf.core.payoff import Payoff
 from camdf.errors import UsageError
+from camdf.policies.copies import check_copies
 from camdf.policies.models.stored import (
     LONGEST_NAME,
     Written,
@@ -56,6 +57,16 @@ stored_payoff = or_none(_payoff)
 def _settings(value: Any) -> tuple[tuple[str, str], ...]:
     """What a scorer was set to."""
     return tuple(sorted(_texts(value).items()))
+
+
+_names_by_name = table_of(short_text, "strings", most=NAMES_KEPT)
+
+
+def _copies(value: Any) -> tuple[tuple[str, str], ...]:
+    """Which tools do the same, as a file has them."""
+    copies = _names_by_name(value)
+    check_copies(copies)
+    return tuple(sorted(copies.items()))
 
 
 @dataclass(frozen=True)
@@ -212,3 +223,6 @@ class Training:
 
     effects: Annotated[FittedEffects | None, or_none(object_of(FittedEffects)), LEFT_OUT] = None
     """What exposing tools cost by what they can do; None where that had no price."""
+
+    copies: Annotated[tuple[tuple[str, str], ...], _copies, Written(dict), LEFT_OUT] = ()
+    """Tools that do the same as another one, each with that one's name, under which the policy knows both."""

@@ -34,7 +34,7 @@ from camdf.evaluation.champion import Evidence, Trial, compared
 from camdf.evaluation.replay import all_handed_over
 from camdf.gate.settings import Limits
 from camdf.policies.artifact import to_json
-from camdf.policies.base import Policy
+from camdf.policies.base import Policy, copies_of
 from camdf.policies.by_set import ExpectedPayoffBySet
 from camdf.policies.drift import fitted_catalogue
 from camdf.policies.models.past_tasks import PastTasks
@@ -314,6 +314,7 @@ class PolicyContest:
 
     def _join_past_requests(self, source: str, known: Sequence[Lesson]) -> tuple[list[Lesson], int]:
         """What is new to a file of past requests, once it has joined them, and how many they are then."""
+        copies = copies_of(self._policy_of(self.state.champion))
         examples = self._examples_of(source)
         renames = self.configuration.settings(*self.places[0]).renamed or {}
         past = past_tasks(renamed_examples(examples, renames))
@@ -328,7 +329,7 @@ class PolicyContest:
         ]
         if not new:
             return [], len(past)
-        kept = past.joined(PastTasks.all_of(tasks_of_lessons(new))).bounded()
+        kept = past.joined(PastTasks.all_of(tasks_of_lessons(new, copies))).bounded()
         others = [example for example in examples if not example.is_past]
         write_examples(self.root / source, [*others, *logged_examples(kept)])
         return new, len(kept)
@@ -337,14 +338,15 @@ class PolicyContest:
         self, some: Sequence[Lesson], champion: Policy
     ) -> Iterator[tuple[LoggedTasks, Payoff, Bools, Limits, PastTasks | None]]:
         """The tasks of each tenant and route, its payoff, tools that its runs have anyway, bounds and past requests."""
+        copies = copies_of(champion)
         for place in self.places:
             own = [lesson for lesson in some if (lesson.seen.tenant, lesson.seen.route) == place]
             if own:
-                logged = tasks_of_lessons(own)
+                logged = tasks_of_lessons(own, copies)
                 settings = self.configuration.settings(*place)
                 examples = renamed_examples(self._examples_of(settings.examples), settings.renamed or {})
                 past = past_tasks(examples)
-                yield logged, self._payoff_at(place, champion), given_tools(own, logged), settings.limits, past
+                yield logged, self._payoff_at(place, champion), given_tools(own, logged, copies), settings.limits, past
 
     def _make_challenger(self, recent: Sequence[Lesson], settings: LearnSettings) -> str:
         """A challenger that has learned from the tasks of late."""
@@ -353,8 +355,9 @@ class PolicyContest:
                 f"No challenger yet: it takes {settings.fewest} tasks of runs that saw every tool and succeeded, and "
                 f"there are {len(recent)}: {settings.fewest - len(recent)} are missing."
             )
-        logged = tasks_of_lessons(recent)
         champion = self._policy_of(self.state.champion)
+        copies = copies_of(champion)
+        logged = tasks_of_lessons(recent, copies)
         try:
             require_choice(logged)
         except DataError as error:
@@ -369,8 +372,9 @@ class PolicyContest:
             len(set(logged.groups)),
             payoff=payoff,
             scorer=self._scored_by(champion),
-            catalogue=fitted_catalogue(logged, chosen, payoff.cost_pressure),
+            catalogue=fitted_catalogue(logged, chosen, payoff.cost_pressure, copies),
             effects=None if champion.training_ is None else champion.training_.effects,
+            copies=tuple(copies.items()),
         )
         content = to_json(fitted, training)
         digest = _sha256_of(content)

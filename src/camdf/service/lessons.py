@@ -22,8 +22,10 @@ import numpy as np
 from camdf.core.rankings import Bools, LoggedTasks
 from camdf.datasets.gather import Gathered
 from camdf.datasets.ids import hashed
+from camdf.datasets.tool_names import joined_copies
 from camdf.errors import needs
 from camdf.gate.decision import GateDecision
+from camdf.policies.copies import NO_COPIES, Copies
 from camdf.policies.renames import Renames
 from camdf.runtime.files import locked, private_opener, whole_file
 from camdf.scorers.base import says_nothing
@@ -202,8 +204,11 @@ def read_lessons(folders: Iterable[Path]) -> Taught:
     return Taught(sorted(learned, key=lambda lesson: lesson.at), {"outcomes": read, "explored runs": begun})
 
 
-def tasks_of_lessons(lessons: Sequence[Lesson]) -> LoggedTasks:
-    """Lessons as logged tasks, at the prices of their time, with vectors where all have equally long ones."""
+def tasks_of_lessons(lessons: Sequence[Lesson], copies: Copies = NO_COPIES) -> LoggedTasks:
+    """Lessons as logged tasks, at the prices of their time, with vectors where all have equally long ones.
+
+    Of tools that do the same, each lists one.
+    """
     tasks = Gathered()
     equally_long = len({len(lesson.seen.vector) for lesson in lessons}) == 1
     for lesson in lessons:
@@ -213,7 +218,7 @@ def tasks_of_lessons(lessons: Sequence[Lesson]) -> LoggedTasks:
         vector = np.frombuffer(task.vector, np.int8).tolist() if equally_long else []
         group = task.group or task.id
         tasks.add(task.id, group, scores, lesson.required, len(lesson.required), costs, vector, task.user)
-    return tasks.logged(priced=True, keep_order=False)
+    return joined_copies(tasks.logged(priced=True, keep_order=False), copies)
 
 
 def renamed_lesson(lesson: Lesson, renames: Renames) -> Lesson:
@@ -228,11 +233,11 @@ def renamed_lesson(lesson: Lesson, renames: Renames) -> Lesson:
     return msgspec.structs.replace(lesson, seen=decided, required=under_new_names(lesson.required))
 
 
-def given_tools(lessons: Sequence[Lesson], logged: LoggedTasks) -> Bools:
-    """(n, m): the candidates that these tasks have whatever a policy says."""
+def given_tools(lessons: Sequence[Lesson], logged: LoggedTasks, copies: Copies = NO_COPIES) -> Bools:
+    """(n, m): the candidates that these tasks have whatever a policy says; of tools that do the same, if any is."""
     given = np.zeros_like(logged.required)
     for row, lesson in enumerate(lessons):
-        stays = set(lesson.seen.given)
+        stays = {copies.get(name, name) for name in lesson.seen.given}
         given[row, : logged.rankings.lengths[row]] = [name in stays for name in logged.rankings.names(row)]
     return given
 

@@ -16,7 +16,8 @@ from camdf.cli.forgetting import add_ids, id_key_of
 from camdf.cli.logs import FILES, add_log, is_log, named_scorer, ranked_log
 from camdf.cli.parser import add_json, check_output, notes_stream, print_json, read_day, read_time
 from camdf.cli.policy import add_engine, moved_as_json, print_moved_and_what_to_run, uncensored_tasks
-from camdf.cli.tools import add_prices, add_scorer_mismatch, chosen_prices, chosen_renames
+from camdf.cli.tool_names import chosen_renames
+from camdf.cli.tools import add_prices, add_scorer_mismatch, chosen_prices
 from camdf.errors import DataError, UsageError, require
 from camdf.gate.privilege import Privilege
 from camdf.policies.artifact import load

@@ -12,7 +12,7 @@ import numpy as np
 from camdf.core.groups import numbered
 from camdf.core.rankings import Bools, Floats, Ints, LoggedTasks
 from camdf.datasets.files import File, read
-from camdf.datasets.gather import renamed
+from camdf.datasets.tool_names import renamed
 from camdf.errors import require
 from camdf.examples.labels import text_group
 from camdf.policies.renames import Renames, check_renames
